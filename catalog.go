@@ -1,0 +1,232 @@
+package hearth
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/shopspring/decimal"
+)
+
+// Catalog is everything the configuration says about models, providers, endpoints, nodes and slots. It is built
+// once per configuration, sealed, and never changed afterwards: readers share it without locks.
+type Catalog struct {
+	Currency     string                     // ISO code of the billing currency
+	DefaultModel string                     // used when a request names no model
+	Aliases      map[string]string          // other names callers may use → model id
+	Rates        map[string]decimal.Decimal // billing currency per one unit of a provider's currency
+	Models       []*Model                   // in the order of the configuration
+	Providers    []*Provider
+	Nodes        []*Node
+	Slots        []*Slot
+	Endpoints    []*Endpoint // Endpoints[i].Index == i
+
+	byID map[string]*Model
+}
+
+// Model is what a caller asks for.
+type Model struct {
+	ID          string // "author/slug"
+	Name        string // display name
+	Description string
+	Created     int64       // unix seconds, 0 = unknown
+	Input       []string    // modalities, default ["text"]
+	Endpoints   []*Endpoint // ascending priority, then configuration order; set by Seal
+}
+
+// Provider is who can serve models.
+type Provider struct {
+	Slug     string // "local-gpu" for the one local provider
+	Name     string // display name, sent in X-MyIP-Provider
+	Kind     Kind
+	BaseURL  string // external: up to and including the version ("https://openrouter.ai/api/v1"), no final slash
+	APIKey   Secret
+	Headers  map[string]Secret // further headers sent with every request
+	Currency string            // of its price list
+	Margin   decimal.Decimal   // 0.1 = ten per cent on top
+	Limits   Limits
+	// NoStreamOptions: the provider refuses stream_options, so usage in streams cannot be asked for.
+	NoStreamOptions                 bool
+	PrivacyURL, TermsURL, StatusURL string
+}
+
+// Limits bound one attempt at a provider. Zero means none.
+type Limits struct {
+	Connect   time.Duration // TCP and TLS
+	FirstByte time.Duration // of a stream: until the first content-bearing event
+	Answer    time.Duration // of a non-stream answer: until its last byte
+	Idle      time.Duration // between two reads of a stream
+	Total     time.Duration // of the whole attempt
+}
+
+// Endpoint is one mapping model → provider.
+type Endpoint struct {
+	Index         int    // place in Catalog.Endpoints
+	ID            string // stable across restarts: "<tag>:<model id>"
+	Model         *Model
+	Provider      *Provider
+	Tag           string // routable slug: "acme", "acme/fp8", "local-gpu/gpu-1"
+	UpstreamModel string // what the upstream calls the model
+	Priority      int    // lower is tried first; local 0, external 50 unless configured
+	List          Price  // in Provider.Currency, before rate and margin
+	Rate          decimal.Decimal
+	Price         Price // in the billing currency, List × Rate × (1 + margin), exact; set by Seal
+	Context       int   // window in tokens, 0 = unknown
+	MaxOutput     int   // largest completion in tokens, 0 = unknown
+	ImageTokens   int   // what one image counts as in the prompt estimate
+	Quantization  string
+	Disabled      bool
+	Slot          *Slot // local endpoints only
+}
+
+// Local says whether the endpoint's prompt stays in the house.
+func (e *Endpoint) Local() bool { return e.Provider.Kind == Local }
+
+// Node is one GPU machine, or one GPU.
+type Node struct {
+	Index       int
+	Name        string
+	Exclusive   bool          // holds one model at a time
+	Turn        time.Duration // how long a resident model may go on while another model's oldest request waits
+	MinResident time.Duration // a slot that became ready stays at least this long
+}
+
+// Slot is a place on a node that can run one model.
+type Slot struct {
+	Index        int
+	Name         string // unique over all nodes
+	Node         *Node
+	Model        *Model
+	Driver       string            // "exec" or "always"
+	Command      []string          // exec: program and arguments; ${port} is replaced
+	Env          map[string]Secret // exec: added to a small inherited environment
+	Dir          string            // exec: working directory
+	Port         int               // exec: fixed port, 0 = a free one for each start
+	URL          string            // always: base URL of the engine, without /v1
+	Probe        string            // path asked for readiness, default /health
+	Concurrency  int               // requests in flight at once, default 1
+	Queue        int               // waiting requests, default 64
+	Wait         time.Duration     // budget for the slot to become ready
+	QueueWait    time.Duration     // budget for a place in a ready slot when there is another candidate
+	ExpectedLoad time.Duration     // first guess of the load time
+	StartTimeout time.Duration     // a start that takes longer has failed
+	StopGrace    time.Duration     // between SIGTERM and SIGKILL
+	DrainMax     time.Duration     // bounds the drain of a shutdown
+	IdleSleep    time.Duration     // unload after so much quiet, 0 = never
+}
+
+// SlotState is a step in a slot's life.
+type SlotState uint8
+
+const (
+	SlotAsleep SlotState = iota
+	SlotStarting
+	SlotReady
+	SlotDraining
+	SlotStopping
+	SlotFailed
+)
+
+var slotStateWords = [...]string{"asleep", "starting", "ready", "draining", "stopping", "failed"}
+
+func (s SlotState) String() string {
+	if int(s) < len(slotStateWords) {
+		return slotStateWords[s]
+	}
+	return "unknown"
+}
+
+// MarshalText writes the state's word.
+func (s SlotState) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// SlotView is what the rest of the gateway may know of a slot at one instant.
+type SlotView struct {
+	State     SlotState
+	Since     time.Time     // when the state was entered
+	Inflight  int           // requests in the engine
+	Waiting   int           // requests in the queue
+	OtherBusy bool          // another model holds the exclusive node or is being loaded into it
+	LoadRest  time.Duration // predicted time until ready, 0 when ready
+	LastError string        // of the last failed start, for the operator
+}
+
+// Status is the number of the endpoints list: 0 up, -1 starting, -2 asleep, -3 busy with another model, -5 failed.
+func (v SlotView) Status() int {
+	switch v.State {
+	case SlotReady:
+		return 0
+	case SlotStarting:
+		return -1
+	case SlotFailed:
+		return -5
+	case SlotAsleep, SlotDraining, SlotStopping:
+		if v.OtherBusy || v.State == SlotDraining {
+			return -3
+		}
+	}
+	return -2
+}
+
+// Model finds a model by its id; aliases are not followed.
+func (c *Catalog) Model(id string) *Model { return c.byID[id] }
+
+// Resolve follows an alias, if name is one, and finds the model.
+func (c *Catalog) Resolve(name string) *Model {
+	if to, ok := c.Aliases[name]; ok {
+		name = to
+	}
+	return c.byID[name]
+}
+
+// Seal numbers and sorts the parts, computes prices in the billing currency and makes the catalog ready for
+// use. It fails when a part refers to what is not there.
+func (c *Catalog) Seal() error {
+	c.byID = make(map[string]*Model, len(c.Models))
+	for _, m := range c.Models {
+		if c.byID[m.ID] != nil {
+			return fmt.Errorf("model %q stands twice", m.ID)
+		}
+		c.byID[m.ID] = m
+		m.Endpoints = nil
+	}
+	for i, n := range c.Nodes {
+		n.Index = i
+	}
+	for i, s := range c.Slots {
+		s.Index = i
+	}
+	seen := make(map[string]bool, len(c.Endpoints))
+	for i, e := range c.Endpoints {
+		if err := c.sealEndpoint(i, e); err != nil {
+			return err
+		}
+		if seen[e.ID] {
+			return fmt.Errorf("endpoint %q stands twice", e.ID)
+		}
+		seen[e.ID] = true
+		e.Model.Endpoints = append(e.Model.Endpoints, e)
+	}
+	for _, m := range c.Models {
+		slices.SortStableFunc(m.Endpoints, func(a, b *Endpoint) int { return cmp.Compare(a.Priority, b.Priority) })
+	}
+	return nil
+}
+
+func (c *Catalog) sealEndpoint(i int, e *Endpoint) error {
+	e.Index = i
+	e.ID = e.Tag + ":" + e.Model.ID
+	if e.Local() != (e.Slot != nil) {
+		return fmt.Errorf("endpoint %q: a local endpoint needs a slot, an external one has none", e.ID)
+	}
+	e.Rate = decimal.New(1, 0)
+	if e.Provider.Currency != c.Currency {
+		rate, ok := c.Rates[e.Provider.Currency]
+		if !ok {
+			return fmt.Errorf("endpoint %q: no exchange rate from %s to %s", e.ID, e.Provider.Currency, c.Currency)
+		}
+		e.Rate = rate
+	}
+	e.Price = e.List.Times(e.Rate.Mul(decimal.New(1, 0).Add(e.Provider.Margin)))
+	return nil
+}

@@ -1,0 +1,35 @@
+package hearth
+
+// Stage is where in the building of a chain a candidate was dropped. When a stage empties the chain, it names the error.
+type Stage string
+
+const (
+	StageUnknown    Stage = "unknown_model"
+	StageConditions Stage = "conditions" // the caller's provider object, disabled endpoints
+	StageCapability Stage = "capability" // context window, features
+	StageHealth     Stage = "health"     // cooldown, rate limit
+	StageCut        Stage = "cut"        // allow_fallbacks: false
+)
+
+// Candidate is one endpoint in a chain.
+type Candidate struct {
+	Endpoint *Endpoint
+	Reason   string // why it stands where it stands
+}
+
+// Drop is one endpoint that was left out of a chain, and why.
+type Drop struct {
+	Model    string     `json:"model"`
+	Provider string     `json:"provider_slug,omitzero"` // slug; empty for an unknown model
+	Endpoint string     `json:"endpoint,omitzero"`      // endpoint id
+	Stage    Stage      `json:"stage"`
+	Reason   string     `json:"reason"`
+	Skip     SkipReason `json:"skip_reason,omitzero"` // the word it has in provider_responses, if it has one
+}
+
+// Chain is the ordered candidates for one request. It is fixed when built.
+type Chain struct {
+	Candidates []Candidate
+	Drops      []Drop
+	Notes      []string
+}

@@ -1,0 +1,59 @@
+package hearth
+
+import (
+	"time"
+
+	"github.com/shopspring/decimal"
+)
+
+// Generation is the record of one request: what was asked, the chain, every attempt, tokens, cost and timing.
+// Its JSON is what the journal and the store keep. It holds no prompt and no answer.
+type Generation struct {
+	ID        string    `json:"id"` // prefix + ULID
+	KeyID     string    `json:"key_id"`
+	CreatedAt time.Time `json:"created_at"`
+	APIType   string    `json:"api_type"` // "completions"
+	Streamed  bool      `json:"streamed,omitzero"`
+
+	Requested []string  `json:"requested"` // the models asked for, aliases not followed
+	Estimate  int       `json:"estimate"`  // prompt estimate in tokens
+	Attempts  []Attempt `json:"attempts,omitzero"`
+	Drops     []Drop    `json:"drops,omitzero"`
+	Notes     []string  `json:"notes,omitzero"`
+
+	// The endpoint that answered; empty when none did.
+	Model        string `json:"model,omitzero"`
+	Slug         string `json:"slug,omitzero"`
+	Provider     string `json:"provider,omitzero"`
+	Endpoint     string `json:"endpoint,omitzero"`
+	UpstreamID   string `json:"upstream_id,omitzero"`
+	FinishReason string `json:"finish_reason,omitzero"`
+	NativeFinish string `json:"native_finish,omitzero"`
+
+	Usage Usage  `json:"usage"`
+	Bill  Bill   `json:"bill"`
+	HTTP  int    `json:"http"`           // status the caller got; 499 when the caller left before one was sent
+	Error string `json:"error,omitzero"` // error type, if the request failed
+	// Cancelled: the caller left before the answer was complete.
+	Cancelled bool `json:"cancelled,omitzero"`
+
+	FirstToken time.Duration `json:"first_token,omitzero,format:nano"` // from arrival to the first content-bearing event
+	Duration   time.Duration `json:"duration,format:nano"`             // from arrival to the end of the answer
+	Generating time.Duration `json:"generating,omitzero,format:nano"`  // from dispatch to the end of the upstream's answer
+
+	Origin    string `json:"origin,omitzero"`
+	Referer   string `json:"referer,omitzero"`
+	Title     string `json:"title,omitzero"`
+	UserAgent string `json:"user_agent,omitzero"`
+}
+
+// Bill is the cost of a generation with everything needed to compute it again.
+type Bill struct {
+	Cost     Nano            `json:"cost"`     // what the caller pays, in the billing currency
+	Currency string          `json:"currency"` // the billing currency
+	List     *Price          `json:"list,omitzero"`
+	ListIn   string          `json:"list_currency,omitzero"`
+	Rate     decimal.Decimal `json:"rate,omitzero"`
+	Margin   decimal.Decimal `json:"margin,omitzero"`
+	Upstream decimal.Decimal `json:"upstream,omitzero"` // the same tokens at the list price, in ListIn
+}

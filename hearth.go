@@ -1,0 +1,61 @@
+// Package hearth holds the nouns of the gateway: what a model, a provider, an endpoint, a slot, a request,
+// a chain, an attempt and a generation are. It decides nothing and does no I/O; everything that works lives
+// under internal/ and speaks in these words.
+package hearth
+
+import (
+	"encoding/hex"
+	"log/slog"
+	"time"
+)
+
+// LocalSlug is the slug of the one provider that holds all own nodes.
+const LocalSlug = "local-gpu"
+
+// Kind says where a provider's machines stand.
+type Kind string
+
+const (
+	Local    Kind = "local"    // our own hardware: the prompt does not leave the house
+	External Kind = "external" // a third party
+)
+
+// Secret is a string that no log, error or JSON document shows. Reveal is the only way to its bytes.
+type Secret string
+
+// Reveal returns the secret itself, for the one header it is meant for.
+func (s Secret) Reveal() string { return string(s) }
+
+// String hides the secret from fmt; an empty secret stays visibly empty.
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return "[redacted]"
+}
+
+// GoString hides the secret from %#v.
+func (s Secret) GoString() string { return `"` + s.String() + `"` }
+
+// MarshalText hides the secret from encoders.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// LogValue hides the secret from slog.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// KeyHash is the SHA-256 of an API key: all that is kept of it.
+type KeyHash [32]byte
+
+// String is the hash in hex, the form in which OpenRouter's key routes name a key.
+func (h KeyHash) String() string { return hex.EncodeToString(h[:]) }
+
+// Key is a caller's API key, without the key.
+type Key struct {
+	ID        string  // "key-" + ULID
+	Hash      KeyHash // SHA-256 of the whole key text
+	Name      string  // what the operator called it
+	Label     string  // "sk-myip-abc…xyz": enough to recognise it, too little to use it
+	Admin     bool    // may use the admin routes
+	Disabled  bool
+	CreatedAt time.Time
+}
