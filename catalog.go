@@ -78,6 +78,14 @@ type Endpoint struct {
 	Quantization  string
 	Disabled      bool
 	Slot          *Slot // local endpoints only
+
+	rankPrompt, rankCompletion float64 // Price per token, for ordering only
+}
+
+// Expected is the price that in prompt tokens and out completion tokens are expected to cost at the endpoint, in
+// the billing currency. It orders endpoints; a bill is never computed with it.
+func (e *Endpoint) Expected(in, out int) float64 {
+	return float64(in)*e.rankPrompt + float64(out)*e.rankCompletion
 }
 
 // Local says whether the endpoint's prompt stays in the house.
@@ -228,5 +236,7 @@ func (c *Catalog) sealEndpoint(i int, e *Endpoint) error {
 		e.Rate = rate
 	}
 	e.Price = e.List.Times(e.Rate.Mul(decimal.New(1, 0).Add(e.Provider.Margin)))
+	e.rankPrompt = e.Price.Prompt.Shift(-6).InexactFloat64()
+	e.rankCompletion = e.Price.Completion.Shift(-6).InexactFloat64()
 	return nil
 }

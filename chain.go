@@ -1,5 +1,7 @@
 package hearth
 
+import "time"
+
 // Stage is where in the building of a chain a candidate was dropped. When a stage empties the chain, it names the error.
 type Stage string
 
@@ -33,3 +35,12 @@ type Chain struct {
 	Drops      []Drop
 	Notes      []string
 }
+
+// EndpointHealth is what stands against trying an endpoint: the zero value is a healthy one.
+type EndpointHealth struct {
+	Skip  SkipReason // SkipCooldown or SkipRateLimited while Until is ahead
+	Until time.Time  // from then on it may be tried again
+}
+
+// Out says whether the endpoint must not be tried at now.
+func (h EndpointHealth) Out(now time.Time) bool { return h.Skip != "" && now.Before(h.Until) }

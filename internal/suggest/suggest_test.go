@@ -1,0 +1,29 @@
+package suggest
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestNearest(t *testing.T) {
+	known := []string{"google/gemma-4-26b-a4b", "lgai/exaone-4.0-32b", "acme/other"}
+	for name, tc := range map[string]struct {
+		name string
+		want []string
+	}{
+		"a slip of the finger":            {"google/gema-4-26b-a4b", known[:1]},
+		"the slug without author":         {"exaone-4.0-32b", known[1:2]},
+		"another case":                    {"ACME/Other", known[2:]},
+		"nothing near":                    {"zzzzzz", nil},
+		"empty":                           {"", nil},
+		"a hostile name is not worked on": {strings.Repeat("x", 1<<20), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if d := cmp.Diff(tc.want, Nearest(tc.name, known, 2)); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
