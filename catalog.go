@@ -157,6 +157,10 @@ type SlotView struct {
 	OtherBusy bool          // another model holds the exclusive node or is being loaded into it
 	LoadRest  time.Duration // predicted time until ready, 0 when ready
 	LastError string        // of the last failed start, for the operator
+	LoadTime  time.Duration // of the last start that came up, 0 = none was measured
+	StopTime  time.Duration // of the last stop, 0 = none was measured
+	Loads     uint64        // starts that came up
+	Served    uint64        // requests that were let into the engine
 }
 
 // Status is the number of the endpoints list: 0 up, -1 starting, -2 asleep, -3 busy with another model, -5 failed.

@@ -1,0 +1,94 @@
+// Package slot decides which engine runs on which GPU node and which request may use it.
+//
+// The decisions are one pure function, step: a node's state and an event give effects. One goroutine per node
+// owns that state, everybody else sends it events, and what takes time (starting, probing, stopping an engine)
+// is carried out beside it, so that nothing the package waits for can block it. What the rest of the gateway may
+// know is published as immutable views.
+package slot
+
+import (
+	"context"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"myip.co.kr/hearth"
+)
+
+// Ask is a request for a place in a slot's engine.
+type Ask struct {
+	Slot *hearth.Slot
+	Key  string // id of the caller's key
+	// Budget is how long this request may wait for the slot at most, however long the slot itself would let it.
+	// 0 or less: take a free place of a ready engine or leave at once.
+	Budget  time.Duration
+	HasNext bool // another candidate could serve the request: the shorter QueueWait holds in a ready slot
+}
+
+// Lease is the right to send one request to an engine. It must be released when the engine is done with it.
+type Lease struct {
+	URL    string        // base URL of the engine, without /v1 and without a final slash
+	APIKey hearth.Secret // what the engine wants as bearer token, "" = nothing
+
+	node     *node
+	id       uint64
+	slot     int
+	released atomic.Bool
+}
+
+// Release gives the place back. Only the first call counts; the zero Lease has nothing to give back.
+func (l *Lease) Release() {
+	if l.node != nil && l.released.CompareAndSwap(false, true) {
+		l.node.tell(message{event: event{kind: evReleased, slot: l.slot, id: l.id}})
+	}
+}
+
+// Refusal is the error of Acquire when the slot cannot be had.
+type Refusal struct {
+	Word       hearth.SkipReason // one of the four slot words
+	RetryAfter time.Duration     // when asking again makes sense, at least one second
+	Message    string            // fit for a caller's eyes
+}
+
+func (r *Refusal) Error() string { return string(r.Word) + ": " + r.Message }
+
+// Driver starts the engines of one kind of slot.
+type Driver interface {
+	// Start begins to start an engine for s and returns without waiting for it to be ready. When ctx ends before
+	// Start has returned, Start gives up, leaving nothing behind, or returns an engine that will be stopped.
+	// An error means that nothing was started.
+	Start(ctx context.Context, s *hearth.Slot) (Engine, error)
+}
+
+// Engine is a started engine, from its start until nothing of it is left.
+type Engine interface {
+	// URL is the base URL, without /v1. It is final once Probe has said that the engine is ready.
+	URL() string
+	// APIKey is the bearer token that the engine wants, "" = none.
+	APIKey() hearth.Secret
+	// Probe asks once whether the engine is ready. Not ready is no error; an error means that it never will be or,
+	// if it was ready, that it is gone.
+	Probe(ctx context.Context) (ready bool, err error)
+	// Exited is closed when the engine has ended, whatever the reason.
+	Exited() <-chan struct{}
+	// ExitError says how the engine ended; it is valid after Exited. Its text is fit for a caller if it is an *ExitError.
+	ExitError() error
+	// LogTail returns the last lines that the engine wrote, for the operator.
+	LogTail() []string
+	// Stop ends the engine: politely, and by force after grace or as soon as ctx ends. It returns nil when nothing
+	// of the engine is left, also when nothing was left before, and may be called again after an error.
+	Stop(ctx context.Context, grace time.Duration) error
+}
+
+// ExitError is how an engine's process ended.
+type ExitError struct {
+	Code   int    // exit code, -1 if a signal ended it
+	Signal string // name of that signal, else ""
+}
+
+func (e *ExitError) Error() string {
+	if e.Signal != "" {
+		return "engine ended by signal: " + e.Signal
+	}
+	return "engine exited with code " + strconv.Itoa(e.Code)
+}
