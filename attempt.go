@@ -60,6 +60,7 @@ type Attempt struct {
 	Skip       SkipReason    `json:"skip,omitzero"`
 	Latency    time.Duration `json:"latency,format:nano"` // from the turn of this candidate to its verdict or first token
 	SlotWait   time.Duration `json:"slot_wait,omitzero,format:nano"`
+	TimedOut   bool          `json:"timed_out,omitzero"`
 	Message    string        `json:"message,omitzero"`
 	UpstreamID string        `json:"upstream_id,omitzero"`
 	Verdict    Verdict       `json:"verdict"`

@@ -27,6 +27,7 @@ type Drop struct {
 	Stage    Stage      `json:"stage"`
 	Reason   string     `json:"reason"`
 	Skip     SkipReason `json:"skip_reason,omitzero"` // the word it has in provider_responses, if it has one
+	Before   int        `json:"before,omitzero"`      // place in the chain: it would have stood before this candidate
 }
 
 // Chain is the ordered candidates for one request. It is fixed when built.

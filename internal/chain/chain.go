@@ -144,7 +144,8 @@ func (b *builder) filter(e *hearth.Endpoint) (hearth.Drop, bool) {
 }
 
 func (b *builder) drop(e *hearth.Endpoint, s hearth.Stage, reason string, skip hearth.SkipReason) hearth.Drop {
-	return hearth.Drop{Model: e.Model.ID, Provider: e.Provider.Slug, Endpoint: e.ID, Stage: s, Reason: reason, Skip: skip}
+	return hearth.Drop{Model: e.Model.ID, Provider: e.Provider.Slug, Endpoint: e.ID, Stage: s, Reason: reason, Skip: skip,
+		Before: len(b.chain.Candidates)}
 }
 
 // prompt is the prompt estimate as the endpoint counts it: images weigh differently at each.

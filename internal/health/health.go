@@ -146,6 +146,25 @@ func (p *Permit) Done(o Outcome, retryAfter time.Duration, now time.Time) {
 	}
 }
 
+// Answering says that the endpoint has begun to answer. For a probe that is the proof: the endpoint is back in use at
+// once. The permit goes on as an ordinary one, and Done still says how the answer ended.
+func (p *Permit) Answering(now time.Time) {
+	if p.done || p.t == nil || p.probe == 0 {
+		return
+	}
+	p.t.mu.Lock()
+	defer p.t.mu.Unlock()
+	s := &p.t.state[p.i]
+	if s.probing == p.probe {
+		s.probing = 0
+		s.failures, s.limits = 0, 0
+		if !p.t.View()[p.i].Out(now) {
+			p.t.publish(p.i, hearth.EndpointHealth{})
+		}
+	}
+	p.probe = 0
+}
+
 // rateLimit is how long a 429 takes the endpoint out: what the upstream asked for, else 0.5 s × 1.6ⁿ up to 30 s.
 func (s *state) rateLimit(asked time.Duration) time.Duration {
 	s.limits++

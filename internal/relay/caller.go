@@ -1,0 +1,191 @@
+package relay
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/textproto"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"myip.co.kr/hearth"
+)
+
+// headerNames are our headers in canonical form, made once.
+type headerNames struct{ provider, model, generation, note, maxWait string }
+
+func namesFor(prefix string) headerNames {
+	n := func(s string) string { return textproto.CanonicalMIMEHeaderKey(prefix + s) }
+	return headerNames{n("-Provider"), n("-Model"), n("-Generation-Id"), n("-Note"), n("-Max-Wait")}
+}
+
+// winner names the endpoint that made the bytes of the answer.
+func (r *Relay) winner(w http.ResponseWriter, e *hearth.Endpoint) {
+	h := w.Header()
+	h[r.names.provider] = []string{headerSafe(e.Provider.Name)}
+	h[r.names.model] = []string{headerSafe(e.Model.ID)}
+}
+
+// note tells the caller what was accepted and ignored.
+func (r *Relay) note(w http.ResponseWriter, x *exchange) {
+	if len(x.gen.Notes) > 0 {
+		w.Header()[r.names.note] = []string{headerSafe(bounded(strings.Join(x.gen.Notes, "; ")))}
+	}
+}
+
+// maxText bounds what is kept of a caller's header.
+const maxText = 512
+
+func bounded(s string) string {
+	if len(s) > maxText {
+		return strings.ToValidUTF8(s[:maxText], "")
+	}
+	return strings.ToValidUTF8(s, "")
+}
+
+// headerSafe makes text fit for a header value: printable ASCII; other characters become "?".
+func headerSafe(s string) string {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return strings.Map(func(c rune) rune {
+				if c < ' ' || c > '~' {
+					return '?'
+				}
+				return c
+			}, s)
+		}
+	}
+	return s
+}
+
+func first(h http.Header, names ...string) string {
+	for _, n := range names {
+		if v := h.Get(n); v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// callersPatience bounds the wait for slots by what the caller said: X-MyIP-Max-Wait in seconds, else the SDK's own
+// timeout less two seconds for the answer.
+func (r *Relay) callersPatience(h http.Header, wait time.Duration) time.Duration {
+	if s, ok := seconds(h.Get(r.names.maxWait)); ok {
+		return min(wait, s)
+	}
+	if s, ok := seconds(h.Get("X-Stainless-Timeout")); ok {
+		return min(wait, max(s-2*time.Second, 0))
+	}
+	return wait
+}
+
+// seconds reads a number of seconds between 0 and a day; anything else is ignored.
+func seconds(v string) (time.Duration, bool) {
+	s, err := strconv.ParseFloat(v, 64)
+	if err != nil || !(s >= 0 && s <= 86400) {
+		return 0, false
+	}
+	return time.Duration(s * float64(time.Second)), true
+}
+
+// readBody reads the whole body within the request's and the process's budget. free gives the budget back.
+func (r *Relay) readBody(w http.ResponseWriter, req *http.Request) (raw []byte, free func(), err error) {
+	if req.ContentLength > r.opt.MaxBody {
+		return nil, nil, r.tooLarge(w)
+	}
+	held := max(req.ContentLength, 0)
+	if !r.hold(held) {
+		return nil, nil, errBusyBodies()
+	}
+	free = func() { r.bodies.Add(-held) }
+	if req.ContentLength >= 0 {
+		raw = make([]byte, req.ContentLength)
+		_, err = io.ReadFull(req.Body, raw)
+	} else {
+		raw, err = r.readChunked(req.Body, &held)
+	}
+	if err == nil {
+		return raw, free, nil
+	}
+	free()
+	var he *hearth.Error
+	switch {
+	case errors.Is(err, errBodyLimit):
+		return nil, nil, r.tooLarge(w)
+	case errors.As(err, &he):
+		return nil, nil, he
+	}
+	e := hearth.Invalid("", "the body could not be read to its end; check Content-Length")
+	e.Err = err
+	return nil, nil, e
+}
+
+// hold takes n bytes of the process's budget for bodies.
+func (r *Relay) hold(n int64) bool {
+	if r.bodies.Add(n) > r.opt.MaxBodyTotal {
+		r.bodies.Add(-n)
+		return false
+	}
+	return true
+}
+
+var errBodyLimit = errors.New("body over the limit")
+
+// readChunked reads a body of unknown length, taking budget as it grows.
+func (r *Relay) readChunked(body io.Reader, held *int64) ([]byte, error) {
+	raw := make([]byte, 0, 8<<10)
+	for {
+		if len(raw) == cap(raw) {
+			grow := int64(cap(raw))
+			if !r.hold(grow) {
+				return nil, errBusyBodies()
+			}
+			*held += grow
+			raw = append(make([]byte, 0, 2*cap(raw)), raw...)
+		}
+		n, err := body.Read(raw[len(raw):cap(raw)])
+		raw = raw[:len(raw)+n]
+		if int64(len(raw)) > r.opt.MaxBody {
+			return nil, errBodyLimit
+		}
+		if errors.Is(err, io.EOF) {
+			return raw, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read body: %w", err)
+		}
+	}
+}
+
+func (r *Relay) tooLarge(w http.ResponseWriter) *hearth.Error {
+	w.Header().Set("Connection", "close") // the rest of the body is not read
+	return hearth.Errorf(hearth.ErrPayloadTooLarge, "the body is larger than %d bytes; the operator can raise request.max_body", r.opt.MaxBody)
+}
+
+func errBusyBodies() *hearth.Error {
+	e := hearth.Errorf(hearth.ErrOverloaded, "the gateway holds as many request bodies as its memory budget allows; retry in a second")
+	e.RetryAfter = time.Second
+	return e
+}
+
+// sampler lets the first missesPerSecond per key and second through: refused requests must not fill the records.
+type sampler struct {
+	mu   sync.Mutex
+	sec  int64
+	seen map[string]int
+}
+
+const missesPerSecond = 10
+
+func (s *sampler) allow(key string, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sec := now.Unix(); sec != s.sec || s.seen == nil {
+		s.sec, s.seen = sec, make(map[string]int)
+	}
+	s.seen[key]++
+	return s.seen[key] <= missesPerSecond
+}
