@@ -1,0 +1,242 @@
+// Package account knows the API keys: it makes them, lists them and tells whose a request is.
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"myip.co.kr/hearth"
+	"myip.co.kr/hearth/internal/store"
+)
+
+const (
+	// pollEvery is how often a change made by another process (hearth keys) is looked for: a disabled key is
+	// refused at most this much later.
+	pollEvery = time.Second
+	// lookAgain is the shortest time between two looks for a key that is not known. A key that was just created
+	// works at once, and guessing keys costs the database no more than ten short reads a second.
+	lookAgain = 100 * time.Millisecond
+	// lookTimeout bounds how long a request with an unknown key waits for the database.
+	lookTimeout = 250 * time.Millisecond
+)
+
+// view is what Authorise reads: never changed, only replaced.
+type view struct {
+	version int64
+	keys    map[hearth.KeyHash]*hearth.Key
+}
+
+// Accounts holds the keys of a store. Its methods may be called from many goroutines.
+type Accounts struct {
+	store  *store.Store
+	prefix string
+	view   atomic.Pointer[view]
+
+	refreshing sync.Mutex
+	looked     time.Time // when the last look began; guarded by refreshing
+
+	stop    chan struct{}
+	stopped chan struct{}
+}
+
+// DefaultPrefix begins the keys that Create makes, unless another is configured.
+const DefaultPrefix = "sk-myip-"
+
+// Open reads the keys of s and follows their changes until Close. The prefix begins the keys that Create makes;
+// "" is DefaultPrefix.
+func Open(ctx context.Context, s *store.Store, prefix string) (*Accounts, error) {
+	if prefix == "" {
+		prefix = DefaultPrefix
+	}
+	if err := checkPrefix(prefix); err != nil {
+		return nil, err
+	}
+	a := &Accounts{store: s, prefix: prefix, stop: make(chan struct{}), stopped: make(chan struct{})}
+	a.view.Store(&view{version: -1})
+	a.refreshing.Lock()
+	defer a.refreshing.Unlock()
+	if err := a.refresh(ctx); err != nil {
+		return nil, fmt.Errorf("open accounts: %w", err)
+	}
+	go a.poll()
+	return a, nil
+}
+
+// Close stops following changes. The store stays open.
+func (a *Accounts) Close() {
+	close(a.stop)
+	<-a.stopped
+}
+
+// refresh reads the keys again if they changed. a.refreshing is held.
+func (a *Accounts) refresh(ctx context.Context) error {
+	a.looked = time.Now()
+	version, err := a.store.KeysVersion(ctx)
+	if err != nil {
+		return err
+	}
+	if version == a.view.Load().version {
+		return nil
+	}
+	list, err := a.store.Keys(ctx)
+	if err != nil {
+		return err
+	}
+	// The list may be newer than the version read before it; then the next look reads it once more.
+	v := &view{version: version, keys: make(map[hearth.KeyHash]*hearth.Key, len(list))}
+	for i := range list {
+		v.keys[list[i].Hash] = &list[i]
+	}
+	a.view.Store(v)
+	return nil
+}
+
+// poll follows the changes other processes make. A database that cannot be read leaves the last view in force.
+func (a *Accounts) poll() {
+	defer close(a.stopped)
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-a.stop:
+			return
+		case <-tick.C:
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), pollEvery)
+		a.refreshing.Lock()
+		_ = a.refresh(ctx) // the next tick tries again
+		a.refreshing.Unlock()
+		cancel()
+	}
+}
+
+// lookFor looks in the store for a key that the view does not have.
+func (a *Accounts) lookFor(hash hearth.KeyHash) *hearth.Key {
+	began := time.Now()
+	a.refreshing.Lock()
+	defer a.refreshing.Unlock()
+	// Whoever held the lock may have looked after this request came.
+	if a.looked.Before(began) && time.Since(a.looked) >= lookAgain {
+		ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+		defer cancel()
+		if err := a.refresh(ctx); err != nil {
+			return nil // as good as not there; the poll goes on trying
+		}
+	}
+	return a.view.Load().keys[hash]
+}
+
+// changed brings the view up to date after a change of our own.
+func (a *Accounts) changed(ctx context.Context) error {
+	a.refreshing.Lock()
+	defer a.refreshing.Unlock()
+	if err := a.refresh(ctx); err != nil {
+		return fmt.Errorf("read keys after the change: %w", err)
+	}
+	return nil
+}
+
+// List reads all keys, oldest first.
+func (a *Accounts) List(ctx context.Context) ([]hearth.Key, error) { return a.store.Keys(ctx) }
+
+// Disable switches off the key with this id, name or label and returns it. The error is a *hearth.Error if there
+// is none, or several have the name.
+func (a *Accounts) Disable(ctx context.Context, which string) (hearth.Key, error) {
+	list, err := a.store.Keys(ctx)
+	if err != nil {
+		return hearth.Key{}, err
+	}
+	k, err := pick(list, which)
+	if err != nil {
+		return hearth.Key{}, err
+	}
+	if err := a.store.DisableKey(ctx, k.ID, true); err != nil {
+		return hearth.Key{}, err
+	}
+	k.Disabled = true
+	return k, a.changed(ctx)
+}
+
+// pick finds the one key meant: an id wins over a name, a name over a label.
+func pick(list []hearth.Key, which string) (hearth.Key, error) {
+	for _, field := range []func(*hearth.Key) string{
+		func(k *hearth.Key) string { return k.ID },
+		func(k *hearth.Key) string { return k.Name },
+		func(k *hearth.Key) string { return k.Label },
+	} {
+		var found []hearth.Key
+		for i := range list {
+			if field(&list[i]) == which {
+				found = append(found, list[i])
+			}
+		}
+		switch len(found) {
+		case 0:
+			continue
+		case 1:
+			return found[0], nil
+		}
+		e := hearth.Errorf(hearth.ErrInvalidRequest, "%d keys have the name or label %q: say which by its id:", len(found), which)
+		for _, k := range found {
+			e.Message += " " + k.ID
+		}
+		return hearth.Key{}, e
+	}
+	return hearth.Key{}, hearth.Errorf(hearth.ErrNotFound, "no key has the id, name or label %q", printable(which))
+}
+
+// add stores a key and shows it to Authorise.
+func (a *Accounts) add(ctx context.Context, plain, name string, admin bool) (hearth.Key, error) {
+	k := hearth.Key{
+		ID: newID(), Hash: hash(plain), Name: name, Label: label(plain, a.prefix), Admin: admin,
+		CreatedAt: time.Now().UTC().Truncate(time.Millisecond),
+	}
+	if err := a.store.InsertKey(ctx, k); err != nil {
+		return hearth.Key{}, err
+	}
+	return k, a.changed(ctx)
+}
+
+// Create makes a key. The plain text is returned this once and kept nowhere. The error is a *hearth.Error if the
+// name cannot be accepted.
+func (a *Accounts) Create(ctx context.Context, name string, admin bool) (plain string, k hearth.Key, err error) {
+	if err := checkName(name); err != nil {
+		return "", hearth.Key{}, err
+	}
+	if plain, err = newPlain(a.prefix); err != nil {
+		return "", hearth.Key{}, err
+	}
+	if k, err = a.add(ctx, plain, name, admin); err != nil {
+		return "", hearth.Key{}, err
+	}
+	return plain, k, nil
+}
+
+// Adopt makes a key whose plain text comes from outside. If it is there already it is returned as it is. The
+// error is a *hearth.Error if the name or the key cannot be accepted.
+func (a *Accounts) Adopt(ctx context.Context, name, plain string, admin bool) (hearth.Key, error) {
+	if err := checkName(name); err != nil {
+		return hearth.Key{}, err
+	}
+	if err := checkPlain(plain); err != nil {
+		return hearth.Key{}, err
+	}
+	k, err := a.add(ctx, plain, name, admin)
+	if !errors.Is(err, store.ErrKeyExists) {
+		return k, err
+	}
+	list, err := a.store.Keys(ctx)
+	if err != nil {
+		return hearth.Key{}, err
+	}
+	for _, k := range list {
+		if k.Hash == hash(plain) {
+			return k, a.changed(ctx)
+		}
+	}
+	return hearth.Key{}, fmt.Errorf("adopt key: %w", store.ErrNotFound)
+}

@@ -1,0 +1,36 @@
+package journal
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// fallocKeepSize is FALLOC_FL_KEEP_SIZE: blocks are set aside, the file's size stays.
+const fallocKeepSize = 1
+
+func (f osFile) Datasync() error {
+	return f.control(func(fd int) error {
+		for {
+			err := syscall.Fdatasync(fd)
+			if !errors.Is(err, syscall.EINTR) {
+				return os.NewSyscallError("fdatasync", err)
+			}
+		}
+	})
+}
+
+func (f osFile) Allocate(off, n int64) error {
+	return f.control(func(fd int) error {
+		for {
+			err := syscall.Fallocate(fd, fallocKeepSize, off, n)
+			switch {
+			case errors.Is(err, syscall.EINTR):
+				continue
+			case errors.Is(err, syscall.EOPNOTSUPP), errors.Is(err, syscall.ENOSYS):
+				return errors.ErrUnsupported
+			}
+			return os.NewSyscallError("fallocate", err)
+		}
+	})
+}

@@ -1,0 +1,91 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// allocateStep is how many bytes are set aside on the disk at a time.
+const allocateStep = 4 << 20
+
+// Reserve holds back space for one record, so that Append for a finished request does not run out of it. It fails
+// with ErrFull when what is used and promised would pass MaxBytes, and with the system's error when the disk has no
+// space or failed the last write. Every Reserve that returned nil needs one Unreserve, after the Append.
+func (j *Journal) Reserve() error {
+	promised := j.promised.Add(promise)
+	if j.used.Load()+promised > j.maxBytes {
+		j.Unreserve()
+		return ErrFull
+	}
+	if promised <= j.room.Load() && !j.ailing.Load() {
+		return nil
+	}
+	if err := j.makeRoom(); err != nil {
+		j.Unreserve()
+		return fmt.Errorf("reserve space for a record: %w", err)
+	}
+	return nil
+}
+
+// Unreserve gives back what Reserve held back.
+func (j *Journal) Unreserve() { j.promised.Add(-promise) }
+
+// makeRoom sets space aside for all that is promised, and tries the disk again if it failed.
+func (j *Journal) makeRoom() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.closed {
+		return ErrClosed
+	}
+	ailing := j.ailing.Load()
+	if promised := j.promised.Load(); ailing || promised > j.room.Load() {
+		room, err := allocate(j.active, j.size, promised)
+		if err != nil {
+			return err
+		}
+		j.room.Store(room)
+	}
+	if !ailing {
+		return nil
+	}
+	if err := j.probe(); err != nil {
+		return err
+	}
+	j.ailing.Store(false)
+	j.log.Info("journal: the disk takes records again")
+	return nil
+}
+
+// probe writes where the next record will stand, syncs and takes it back.
+func (j *Journal) probe() error {
+	if _, err := j.active.WriteAt(make([]byte, promise), j.size); err != nil {
+		return errors.Join(err, j.active.Truncate(j.size))
+	}
+	if err := errors.Join(j.active.Datasync(), j.active.Truncate(j.size)); err != nil {
+		return err
+	}
+	j.torn = false
+	room, err := allocate(j.active, j.size, j.promised.Load()) // Truncate gave the blocks back
+	j.room.Store(room)
+	return err
+}
+
+// allocate sets aside at least need bytes from off, more if the disk has plenty, and returns how many. Where the
+// file system cannot promise space the answer is: without bound.
+func allocate(f file, off, need int64) (int64, error) {
+	err := f.Allocate(off, need+allocateStep)
+	if err == nil {
+		return need + allocateStep, nil
+	}
+	if errors.Is(err, errors.ErrUnsupported) {
+		return math.MaxInt64 / 2, nil
+	}
+	if need == 0 {
+		return 0, nil
+	}
+	if err := f.Allocate(off, need); err != nil {
+		return 0, err
+	}
+	return need, nil
+}

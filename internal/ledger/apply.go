@@ -1,0 +1,150 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"myip.co.kr/hearth/internal/store"
+)
+
+const (
+	batchRows  = 500                    // most records in one transaction
+	batchEvery = 200 * time.Millisecond // a record waits at most this long for others to go with it
+	// checkpointEvery is how often the store's own log is moved into its file and the journal's segments that are
+	// safe there are removed.
+	checkpointEvery = 5 * time.Second
+	retryMin        = 100 * time.Millisecond // after the store failed
+	retryMax        = 5 * time.Second
+	complainEvery   = 30 * time.Second // while it goes on failing
+)
+
+// applyLoop moves records to the store until the ledger closes or ctx ends.
+func (l *Ledger) applyLoop(ctx context.Context) {
+	checkpoint := time.NewTicker(checkpointEvery)
+	defer checkpoint.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			l.done <- nil
+			return
+		case <-l.closing:
+			err := l.applyAll(ctx)
+			l.settle(ctx)
+			l.done <- err
+			return
+		case <-checkpoint.C:
+			l.settle(ctx)
+			continue
+		case <-l.wake:
+		}
+		l.gather(ctx)
+		_ = l.applyAll(ctx) // fails only when ctx ends
+		if l.journal.Segments() > 1 {
+			l.settle(ctx)
+		}
+	}
+}
+
+// gather waits until a batch is worth a transaction.
+func (l *Ledger) gather(ctx context.Context) {
+	timer := time.NewTimer(batchEvery)
+	defer timer.Stop()
+	for l.Pending() < batchRows {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.closing:
+			return
+		case <-timer.C:
+			return
+		case <-l.wake:
+		}
+	}
+}
+
+// applyAll moves everything, and tries again as long as the store fails.
+func (l *Ledger) applyAll(ctx context.Context) error {
+	wait := retryMin
+	var complained time.Time
+	for {
+		err := l.catchUp(ctx)
+		if err == nil {
+			if !complained.IsZero() {
+				l.log.Info("ledger: the database takes records again")
+			}
+			return nil
+		}
+		if ctx.Err() != nil {
+			return err
+		}
+		if time.Since(complained) >= complainEvery {
+			complained = time.Now()
+			l.log.Error("ledger: the database does not take records, they stay in the journal", "error", err, "waiting", l.Pending())
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(wait):
+		}
+		wait = min(2*wait, retryMax)
+	}
+}
+
+// catchUp moves batch after batch until the store has all that the journal has.
+func (l *Ledger) catchUp(ctx context.Context) error {
+	var rows []store.Row
+	for l.Pending() > 0 {
+		var err error
+		if rows, err = l.nextBatch(rows[:0]); err != nil {
+			return err
+		}
+		if len(rows) == 0 {
+			return nil // written, but not by us to wait for: the wake follows
+		}
+		last := rows[len(rows)-1].Seq
+		if _, err := l.store.Apply(ctx, l.journal.ID(), last, rows); err != nil {
+			return err
+		}
+		l.tail.drop(last)
+	}
+	return nil
+}
+
+var errBatchFull = errors.New("batch is full")
+
+// nextBatch takes rows from memory, or from the journal where memory does not have the next one.
+func (l *Ledger) nextBatch(rows []store.Row) ([]store.Row, error) {
+	if rows = l.tail.batch(rows, batchRows); len(rows) > 0 {
+		return rows, nil
+	}
+	err := l.journal.Replay(l.tail.base(), func(seq uint64, payload []byte) error {
+		g, err := decode(payload)
+		if err != nil {
+			// Its checksum is good, so it was written like this: it can never be read. It must not hold up the rest.
+			l.log.Error("ledger: a record cannot be read and is passed over", "sequence", seq, "error", err)
+			return nil
+		}
+		rows = append(rows, store.NewRow(seq, g, append([]byte(nil), payload...)))
+		if len(rows) == batchRows {
+			return errBatchFull
+		}
+		return nil
+	})
+	if errors.Is(err, errBatchFull) {
+		err = nil
+	}
+	return rows, err
+}
+
+// settle makes what was applied safe in the store's file and then lets the journal forget it.
+func (l *Ledger) settle(ctx context.Context) {
+	applied := l.tail.base() - 1
+	safe, err := l.store.Checkpoint(ctx)
+	if err == nil && safe {
+		err = l.journal.Discard(applied)
+	}
+	if err != nil && ctx.Err() == nil {
+		l.log.Warn("ledger: tidying up failed, it is tried again", "error", err)
+	}
+}

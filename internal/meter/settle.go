@@ -1,0 +1,104 @@
+package meter
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/shopspring/decimal"
+
+	"myip.co.kr/hearth"
+)
+
+// ErrUsage is returned when an upstream's token counts cannot be true. The bill is then 0.
+var ErrUsage = errors.New("token counts of the upstream cannot be true")
+
+// Outcome is what Settle needs to know of how a request ended.
+type Outcome struct {
+	Currency string // the billing currency
+	Finish   string // finish reason of the answer, "" if it has none
+	Failed   bool   // the chain failed as a whole: no endpoint answered
+}
+
+// charged says whether there is an answer to pay for.
+func (o Outcome) charged(u hearth.Usage) bool {
+	return u.Reported && !o.Failed && o.Finish != "error" && u.CompletionTokens > 0
+}
+
+// Settle computes what an answer costs: the token counts at the prices of the endpoint that gave it, exactly,
+// rounded once, half to even, to 10⁻⁹ of the billing currency. Cached tokens are charged at the cache-read price,
+// cache writes at the write price, the rest of the prompt at the prompt price, reasoning tokens at the reasoning
+// price, the rest of the completion at the completion price; the price per request is part of the prompt cost.
+// Without reported usage, without completion tokens or after a failure the cost is 0. PromptCost and
+// CompletionCost add up to Cost.
+//
+// The bill carries list price, rate and margin in any case. The error is ErrUsage, or hearth.ErrMoneyRange if the
+// cost does not fit; the cost is then 0.
+func Settle(e *hearth.Endpoint, u hearth.Usage, o Outcome) (hearth.Bill, error) {
+	b := hearth.Bill{
+		Currency: o.Currency,
+		List:     &e.List, ListIn: e.Provider.Currency,
+		Rate: e.Rate, Margin: e.Provider.Margin,
+	}
+	if u.Reported && !u.Valid() {
+		return b, fmt.Errorf("settle %s: %w", e.ID, ErrUsage)
+	}
+	if !o.charged(u) {
+		return b, nil
+	}
+	c := countTokens(u)
+	prompt, total, ok := fastCost(&e.Price, c)
+	if !ok {
+		var err error
+		if prompt, total, err = exactCost(&e.Price, c); err != nil {
+			return b, fmt.Errorf("settle %s: %w", e.ID, err)
+		}
+	}
+	b.Cost, b.PromptCost, b.CompletionCost = total, prompt, total-prompt
+	b.Upstream = upstreamCost(&e.List, c)
+	return b, nil
+}
+
+// tokens are the counts by the price they are charged at.
+type tokens struct {
+	prompt, cacheRead, cacheWrite int64
+	completion, reasoning         int64
+}
+
+func countTokens(u hearth.Usage) tokens {
+	return tokens{
+		prompt:    u.PromptTokens - u.CachedTokens - u.CacheWriteTokens,
+		cacheRead: u.CachedTokens, cacheWrite: u.CacheWriteTokens,
+		completion: u.CompletionTokens - u.ReasoningTokens, reasoning: u.ReasoningTokens,
+	}
+}
+
+// exactSum is the prompt part and the whole of the cost, in the currency of p, not rounded.
+func exactSum(p *hearth.Price, c tokens) (prompt, total decimal.Decimal) {
+	const perMillion = -6
+	at := func(price decimal.Decimal, n int64) decimal.Decimal { return price.Mul(decimal.NewFromInt(n)) }
+	prompt = at(p.Prompt, c.prompt).Add(at(p.CacheRead, c.cacheRead)).Add(at(p.CacheWrite, c.cacheWrite)).
+		Shift(perMillion).Add(p.Request)
+	answer := at(p.Completion, c.completion).Add(at(p.Reasoning, c.reasoning)).Shift(perMillion)
+	return prompt, prompt.Add(answer)
+}
+
+// exactCost is the cost by arithmetic on decimals of any length.
+func exactCost(p *hearth.Price, c tokens) (prompt, total hearth.Nano, err error) {
+	promptSum, totalSum := exactSum(p, c)
+	if prompt, err = hearth.NanoFromDecimal(promptSum); err != nil {
+		return 0, 0, err
+	}
+	if total, err = hearth.NanoFromDecimal(totalSum); err != nil {
+		return 0, 0, err
+	}
+	return prompt, total, nil
+}
+
+// upstreamCost is the same tokens at the list price, exact.
+func upstreamCost(list *hearth.Price, c tokens) decimal.Decimal {
+	if _, total, exp, ok := integerSum(list, c); ok && total.hi == 0 && total.lo <= maxInt64 {
+		return decimal.New(int64(total.lo), exp)
+	}
+	_, total := exactSum(list, c)
+	return total
+}
