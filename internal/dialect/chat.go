@@ -1,0 +1,316 @@
+// Package dialect knows what stands in the bodies of the chat completions API, on the caller's side and on the
+// upstream's: it reads what the gateway must know, replaces what the gateway owns and leaves every other byte as
+// it was.
+package dialect
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"myip.co.kr/hearth"
+)
+
+// Bounds on what a request may hold.
+const (
+	maxDepth      = 1000 // nested arrays and objects
+	maxTopKeys    = 512  // keys of the body
+	maxKeyBytes   = 256  // of one such key
+	maxModels     = 64   // models[]
+	maxModelBytes = 256  // of one model id
+	maxNames      = 64   // of provider.only, .ignore, .order
+	maxUserBytes  = 4096
+	maxNotes      = 16
+)
+
+// Chat is a decoded chat request. It keeps the body it was made from, which must not be changed while the Chat is
+// in use.
+type Chat struct {
+	hearth.Request
+
+	raw     []byte
+	members []member
+	inline  [24]member
+	one     [1]string
+	user    string
+}
+
+// member is one key of the body with its value, by byte offsets into the body.
+type member struct {
+	key, keyEnd uint32 // with the quotes
+	val, valEnd uint32
+	own         field
+}
+
+// field says which of the keys the gateway looks at a member is.
+type field uint8
+
+const (
+	fieldOther field = iota
+	fieldModel
+	fieldStream
+	fieldStreamOptions
+	fieldMaxTokens
+	fieldMaxCompletionTokens
+	fieldMessages
+	fieldUser
+	// The rest of the owned keys is never forwarded.
+	fieldModels
+	fieldRoute
+	fieldProvider
+	fieldPlugins
+	fieldTransforms
+	fieldPreset
+	fieldUsage
+	fieldSessionID
+	fieldTrace
+	fieldMetadata
+	fieldDebug
+	// Looked at, not owned.
+	fieldTools
+	fieldCounted
+)
+
+// ownNames are the keys the gateway owns: a variant in another case is refused, for an upstream that ignores case
+// would read it.
+var ownNames = [...]string{
+	"model", "stream", "stream_options", "max_tokens", "max_completion_tokens", "messages", "user", "models", "route",
+	"provider", "plugins", "transforms", "preset", "usage", "session_id", "trace", "metadata", "debug",
+}
+
+func fieldOf(key []byte) field {
+	switch string(key) {
+	case "tools", "functions":
+		return fieldTools
+	case "response_format":
+		return fieldCounted
+	}
+	for i, name := range ownNames {
+		if string(key) == name {
+			return fieldModel + field(i)
+		}
+	}
+	return fieldOther
+}
+
+// neverForwarded says whether the member stays in the house.
+func (f field) neverForwarded() bool { return f >= fieldModels && f <= fieldDebug }
+
+// decoding is one run of DecodeChat.
+type decoding struct {
+	dec    *jsontext.Decoder
+	src    bytes.Buffer
+	raw    []byte
+	chat   *Chat
+	count  func([]byte) int
+	tokens int
+	from   int // where the text begins that has not been counted, inside of a counted member
+	seen   [fieldCounted + 1]bool
+	models []string
+}
+
+var decoders = sync.Pool{New: func() any { return &decoding{dec: jsontext.NewDecoder(strings.NewReader(""))} }}
+
+// DecodeChat reads the body of a chat request. count gives a generous number of tokens for raw JSON text. Every
+// error is a *hearth.Error of type invalid_request or unsupported that names the field; it never repeats content.
+func DecodeChat(raw []byte, count func([]byte) int) (*Chat, error) {
+	if len(raw) > math.MaxInt32 {
+		return nil, hearth.Errorf(hearth.ErrPayloadTooLarge, "the body is too large")
+	}
+	c := &Chat{raw: raw}
+	c.members = c.inline[:0]
+	d := decoders.Get().(*decoding)
+	d.src = *bytes.NewBuffer(raw)
+	d.dec.Reset(&d.src, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	d.raw, d.chat, d.count, d.tokens, d.models = raw, c, count, 0, nil
+	d.seen = [len(d.seen)]bool{}
+	err := d.body()
+	d.src = bytes.Buffer{}
+	d.dec.Reset(strings.NewReader("")) // the pool must not hold the body
+	d.raw, d.chat, d.count, d.models = nil, nil, nil, nil
+	decoders.Put(d)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func (d *decoding) body() error {
+	switch d.dec.PeekKind() {
+	case '{':
+	case 'n', 't', 'f', '"', '0', '[':
+		return hearth.Invalid("", "the body must be a JSON object")
+	}
+	if _, err := d.dec.ReadToken(); err != nil {
+		return d.syntax(err)
+	}
+	for d.dec.PeekKind() != '}' {
+		if err := d.member(); err != nil {
+			return err
+		}
+	}
+	if _, err := d.dec.ReadToken(); err != nil {
+		return d.syntax(err)
+	}
+	end := d.dec.InputOffset()
+	switch _, err := d.dec.ReadToken(); {
+	case err == nil:
+		return hearth.Invalid("", "the body goes on after its JSON object ended at byte %d", end)
+	case !errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+		return d.syntax(err)
+	}
+	return d.finish()
+}
+
+// finish checks what only the whole body can tell.
+func (d *decoding) finish() error {
+	c := d.chat
+	if !d.seen[fieldMessages] {
+		return hearth.Invalid("messages", "messages is required")
+	}
+	if len(d.models) > 0 {
+		if len(c.Models) > 0 {
+			d.note("model ignored: models is given")
+		}
+		c.Models, c.FromList = d.models, true
+	}
+	// What chat templates put around the conversation: a system text of their own, markers, the way to call tools.
+	d.tokens += 32
+	if c.Tools {
+		d.tokens += 256
+	}
+	c.Estimate = d.tokens
+	return nil
+}
+
+// member reads one key of the body and its value.
+func (d *decoding) member() error {
+	c := d.chat
+	name, err := d.dec.ReadValue()
+	if err != nil {
+		return d.syntax(err)
+	}
+	end := int(d.dec.InputOffset())
+	m := member{key: uint32(end - len(name)), keyEnd: uint32(end)}
+	key := unquote(name)
+	m.own = fieldOf(key)
+	if err := d.checkKey(key, m.own); err != nil {
+		return err
+	}
+	if err := d.field(&m); err != nil {
+		return err
+	}
+	c.members = append(c.members, m)
+	return nil
+}
+
+// checkKey refuses keys that are too many, too long, given twice, or owned keys in another case.
+func (d *decoding) checkKey(key []byte, own field) error {
+	c := d.chat
+	switch {
+	case len(c.members) == maxTopKeys:
+		return hearth.Invalid("", "the body has more than %d keys", maxTopKeys)
+	case len(key) > maxKeyBytes:
+		return hearth.Invalid("", "the body has a key of more than %d bytes", maxKeyBytes)
+	}
+	if own != fieldOther {
+		if own < fieldTools {
+			if d.seen[own] {
+				return twice(key)
+			}
+			d.seen[own] = true
+			return nil
+		}
+	} else if of := caseVariant(key); of != "" {
+		return hearth.Invalid(cleanKey(key), "%s is not a field of this API; write %q", cleanKey(key), of)
+	}
+	for i := range c.members {
+		if m := &c.members[i]; m.own == own && bytes.Equal(c.key(m), key) {
+			return twice(key)
+		}
+	}
+	return nil
+}
+
+func twice(key []byte) error {
+	return hearth.Invalid(cleanKey(key), "%s stands more than once in the body", cleanKey(key))
+}
+
+// caseVariant is the owned key that key would be read as by somebody who ignores case, or "".
+func caseVariant(key []byte) string {
+	for _, name := range ownNames {
+		if foldsTo(key, name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// foldsTo says whether key is name in another case. Two letters outside of ASCII fold to ASCII ones.
+func foldsTo(key []byte, name string) bool {
+	if len(key) < len(name) || len(key) > 3*len(name) {
+		return false
+	}
+	return string(key) != name && strings.EqualFold(string(key), name)
+}
+
+// key is a member's key without quotes and escapes.
+func (c *Chat) key(m *member) []byte { return unquote(c.raw[m.key:m.keyEnd]) }
+
+// unquote is the text of a JSON string; it allocates only when the string has escapes.
+func unquote(s []byte) []byte {
+	if bytes.IndexByte(s, '\\') < 0 {
+		return s[1 : len(s)-1]
+	}
+	u, _ := jsontext.AppendUnquote(nil, s) // the only error left is invalid UTF-8, which is replaced
+	return u
+}
+
+// cleanKey makes a key fit for a message.
+func cleanKey(key []byte) string {
+	const limit = 64
+	if len(key) > limit {
+		key = key[:limit]
+	}
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == '"' || r > 0x7e {
+			return '?'
+		}
+		return r
+	}, string(key))
+}
+
+// note keeps a remark for the caller. It may go into a header: texts are ours, never the caller's.
+func (d *decoding) note(text string) {
+	c := d.chat
+	if len(c.Notes) < maxNotes {
+		c.Notes = append(c.Notes, text)
+	}
+}
+
+// syntax turns the decoder's error into ours.
+func (d *decoding) syntax(err error) error {
+	if syn, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		if strings.Contains(syn.Error(), "max depth") {
+			return tooDeep()
+		}
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			return hearth.Invalid("", "the body is not complete JSON: it ends at byte %d", len(d.raw))
+		}
+		return hearth.Invalid("", "the body is not valid JSON at byte %d", syn.ByteOffset)
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return hearth.Invalid("", "the body is not complete JSON: it ends at byte %d", len(d.raw))
+	}
+	return &hearth.Error{Type: hearth.ErrInvalidRequest, Message: "the body is not valid JSON", Err: fmt.Errorf("read body: %w", err)}
+}
+
+func tooDeep() error {
+	return hearth.Invalid("", "the body nests more than %d levels deep", maxDepth)
+}

@@ -1,0 +1,121 @@
+package dialect
+
+import (
+	"strconv"
+	"time"
+
+	"myip.co.kr/hearth"
+)
+
+const maxListed = 100 // attempts and drops shown in an error
+
+// AppendError appends the body of an error answer.
+func AppendError(dst []byte, e *hearth.Error) []byte {
+	dst = append(dst, `{"error":`...)
+	dst = appendErrorObject(dst, e)
+	return append(dst, '}')
+}
+
+func appendErrorObject(dst []byte, e *hearth.Error) []byte {
+	dst = append(dst, `{"code":`...)
+	dst = strconv.AppendInt(dst, int64(e.HTTPStatus()), 10)
+	dst = appendText(dst, `,"message":`, e.Message)
+	dst = appendText(dst, `,"type":`, string(e.Type))
+	dst = append(dst, `,"param":`...)
+	if e.Param == "" {
+		dst = append(dst, "null"...)
+	} else {
+		dst = appendQuoted(dst, e.Param)
+	}
+	dst = appendErrorMetadata(dst, e)
+	if code := e.Type.Availability(); code != "" {
+		dst = appendText(dst, `,"availability":{"code":`, code)
+		dst = append(dst, `,"retryable":`...)
+		dst = strconv.AppendBool(dst, e.Type.Retryable())
+		if e.RetryAfter > 0 {
+			dst = appendInt(dst, `,"retry_after":`, int64((e.RetryAfter+time.Second-1)/time.Second))
+		}
+		dst = append(dst, `,"requested_models":[`...)
+		for i, m := range e.Requested {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = appendQuoted(dst, m)
+		}
+		dst = append(dst, "]}"...)
+	}
+	return append(dst, '}')
+}
+
+func appendErrorMetadata(dst []byte, e *hearth.Error) []byte {
+	dst = appendText(dst, `,"metadata":{"error_type":`, e.Type.OpenRouter())
+	if e.Provider != "" {
+		dst = appendText(dst, `,"provider_name":`, e.Provider)
+	}
+	if e.Raw != "" {
+		dst = appendText(dst, `,"raw":`, e.Raw)
+	}
+	if e.SlotStatus != "" {
+		dst = appendText(dst, `,"slot_status":`, string(e.SlotStatus))
+	}
+	if len(e.Attempts) > 0 {
+		dst = append(dst, `,"attempts":[`...)
+		for i := range e.Attempts[:min(len(e.Attempts), maxListed)] {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = appendAttempt(dst, &e.Attempts[i])
+		}
+		dst = append(dst, ']')
+	}
+	if len(e.Drops) > 0 {
+		dst = append(dst, `,"dropped":[`...)
+		for i := range e.Drops[:min(len(e.Drops), maxListed)] {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = appendDrop(dst, &e.Drops[i])
+		}
+		dst = append(dst, ']')
+	}
+	return append(dst, '}')
+}
+
+// appendAttempt appends one attempt. status is the upstream's HTTP code, or the word for why it was skipped.
+func appendAttempt(dst []byte, a *hearth.Attempt) []byte {
+	dst = appendText(dst, `{"provider":`, a.Provider)
+	dst = appendText(dst, `,"model":`, a.Model)
+	dst = appendText(dst, `,"endpoint":`, a.Endpoint)
+	dst = append(dst, `,"status":`...)
+	switch {
+	case a.Status != 0:
+		dst = strconv.AppendInt(dst, int64(a.Status), 10)
+	case a.Skip != "":
+		dst = appendQuoted(dst, string(a.Skip))
+		dst = appendText(dst, `,"skip_reason":`, string(a.Skip))
+	default:
+		dst = append(dst, "null"...)
+	}
+	dst = appendInt(dst, `,"latency":`, a.Latency.Milliseconds())
+	if a.Message != "" {
+		dst = appendText(dst, `,"message":`, a.Message)
+	}
+	return append(dst, '}')
+}
+
+func appendDrop(dst []byte, d *hearth.Drop) []byte {
+	dst = appendText(dst, `{"model":`, d.Model)
+	if d.Provider != "" {
+		dst = appendText(dst, `,"provider_slug":`, d.Provider)
+	}
+	if d.Endpoint != "" {
+		dst = appendText(dst, `,"endpoint":`, d.Endpoint)
+	}
+	dst = appendText(dst, `,"stage":`, string(d.Stage))
+	dst = appendText(dst, `,"reason":`, d.Reason)
+	return append(dst, '}')
+}
+
+func appendText(dst []byte, head, s string) []byte {
+	return appendQuoted(append(dst, head...), s)
+}

@@ -1,0 +1,69 @@
+package dialect
+
+import "strings"
+
+// finishWords are the finish reasons of the vendors, in lower case, in OpenAI's words.
+var finishWords = map[string]string{
+	"stop": "stop", "eos": "stop", "eos_token": "stop", "end_turn": "stop", "stop_sequence": "stop", "end": "stop",
+	"complete": "stop", "completed": "stop", "finished": "stop",
+	"length": "length", "max_tokens": "length", "max_output_tokens": "length", "model_length": "length",
+	"model_context_window_exceeded": "length", "max_completion_tokens": "length",
+	"tool_calls": "tool_calls", "function_call": "tool_calls", "tool_use": "tool_calls", "tool_call": "tool_calls",
+	"content_filter": "content_filter", "safety": "content_filter", "refusal": "content_filter",
+	"recitation": "content_filter", "sensitive": "content_filter", "prohibited_content": "content_filter",
+	"blocklist": "content_filter", "spii": "content_filter",
+	"error": "error", "abort": "error", "network_error": "error", "insufficient_system_resource": "error",
+}
+
+// finishReason is OpenAI's word for a vendor's; an unknown one is a stop.
+func finishReason(native string) string {
+	if w, ok := finishWords[native]; ok { // lower case, nearly always
+		return w
+	}
+	if w, ok := finishWords[strings.ToLower(native)]; ok {
+		return w
+	}
+	return "stop"
+}
+
+// finish writes both finish reasons of a choice and notes them. finish and native are what the upstream gave.
+func (r *rewriter) finish(dst, finish, native []byte, choice int) []byte {
+	if r.bad || !text(finish) || len(finish) > 128 {
+		dst = append(comma(dst), `"finish_reason":null`...)
+		if !r.chunk || native != nil {
+			dst = append(dst, `,"native_finish_reason":null`...)
+		}
+		return dst
+	}
+	theirs := r.stamp.word(finish)
+	ours := finishReason(theirs)
+	if ours == "stop" && choice >= 0 && choice < 64 && r.stamp.called&(1<<choice) != 0 {
+		ours = "tool_calls"
+	}
+	if text(native) && len(native) <= 128 {
+		theirs = r.stamp.word(native)
+	}
+	if r.fact.Finish == "" {
+		r.fact.Finish, r.fact.Native = ours, theirs
+	}
+	if ours == "error" && r.fact.Err == nil {
+		r.fact.Err = &UpstreamError{Code: 502, Message: "the upstream ended its answer with an error"}
+	}
+	return appendFinish(comma(dst), ours, theirs)
+}
+
+// word is the text of a JSON string, without an allocation where it is a well-known word or the last one seen.
+func (s *Stamp) word(v []byte) string {
+	switch string(v) {
+	case `"stop"`:
+		return "stop"
+	case `"length"`:
+		return "length"
+	case `"tool_calls"`:
+		return "tool_calls"
+	}
+	if u := unquote(v); string(u) != s.finish {
+		s.finish = clean(string(u), 128)
+	}
+	return s.finish
+}

@@ -1,0 +1,202 @@
+package dialect
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+)
+
+var (
+	errMalformed = errors.New("upstream sent malformed JSON")
+	errNoObject  = errors.New("upstream sent JSON that is not an object")
+)
+
+// rewriter turns an upstream's chunk or answer into ours, in one pass: it writes each member behind a comma.
+type rewriter struct {
+	scan
+	stamp       *Stamp
+	fact        Chunk
+	chunk       bool // a chunk of a stream, else a whole answer
+	choices     int  // passed on
+	created     bool
+	fingerprint bool
+}
+
+// document rewrites the whole text. The opening of the object is the caller's to write.
+func (r *rewriter) document(dst []byte) ([]byte, error) {
+	switch r.kind() {
+	case '{':
+		dst = r.object(dst)
+	default:
+		word := r.value()
+		if r.kind() != 0 {
+			r.bad = true
+		}
+		if !r.bad && (!r.chunk || string(word) != "null") {
+			return dst, errNoObject
+		}
+	}
+	if r.kind() != 0 || r.i < len(r.b) || r.bad {
+		return dst, errMalformed
+	}
+	return dst, nil
+}
+
+// name makes a key comparable: without its quotes, and without escapes if it has any.
+func name(key []byte) []byte {
+	if len(key) < 2 {
+		return nil
+	}
+	return unquote(key)
+}
+
+func (r *rewriter) object(dst []byte) []byte {
+	r.open()
+	for key, ok := r.key(); ok; key, ok = r.key() {
+		switch string(name(key)) {
+		case "id":
+			r.upstreamID(r.value())
+		case "object", "model", "provider":
+			r.value()
+		case "created":
+			if v := r.value(); !r.created && digits(v, 0) == len(v) && len(v) > 0 {
+				r.created = true
+				dst = appendMember(dst, key, v)
+			}
+		case "system_fingerprint":
+			if v := r.value(); !isNull(v) && !r.fingerprint {
+				r.fingerprint = true
+				dst = appendMember(dst, key, v)
+			}
+		case "usage":
+			r.fact.Usage = r.usage(r.fact.Usage)
+		case "choices":
+			dst = r.choiceList(dst)
+		case "error":
+			if v := r.value(); !isNull(v) && !r.bad {
+				r.fact.Err = inBand(v)
+			}
+		default:
+			dst = appendMember(dst, key, r.value())
+		}
+	}
+	return dst
+}
+
+func appendMember(dst, key, val []byte) []byte {
+	dst = append(comma(dst), key...)
+	dst = append(dst, ':')
+	return append(dst, val...)
+}
+
+// comma separates what follows from what stands before it in an object.
+func comma(dst []byte) []byte {
+	if n := len(dst); n > 0 && dst[n-1] == '{' {
+		return dst
+	}
+	return append(dst, ',')
+}
+
+func isNull(v []byte) bool { return string(v) == "null" }
+
+// text says whether v is a string and not empty.
+func text(v []byte) bool { return len(v) > 2 && v[0] == '"' }
+
+// upstreamID keeps the upstream's id; the same one in every chunk is kept once.
+func (r *rewriter) upstreamID(v []byte) {
+	if text(v) && len(v) <= 256 {
+		if id := unquote(v); string(id) != r.stamp.upstreamID {
+			r.stamp.upstreamID = clean(string(id), 256)
+		}
+	}
+	r.fact.UpstreamID = r.stamp.upstreamID
+}
+
+// choiceList rewrites the list of choices; without any, it writes nothing.
+func (r *rewriter) choiceList(dst []byte) []byte {
+	if r.kind() != '[' || r.choices > 0 {
+		r.value()
+		return dst
+	}
+	base := len(dst)
+	dst = append(dst, `,"choices":[`...)
+	r.open()
+	for r.elem() {
+		if r.kind() != '{' {
+			r.value()
+			continue
+		}
+		if r.choices > 0 {
+			dst = append(dst, ',')
+		}
+		dst = r.choice(dst)
+		r.choices++
+	}
+	if r.choices == 0 {
+		return dst[:base]
+	}
+	return append(dst, ']')
+}
+
+// choice rewrites one choice. Its finish reasons are written last, for they depend on the rest.
+func (r *rewriter) choice(dst []byte) []byte {
+	var finish, native []byte
+	number, index, body, logprobs := r.choices, false, false, false
+	dst = append(dst, '{')
+	r.open()
+	for key, ok := r.key(); ok; key, ok = r.key() {
+		switch word := name(key); string(word) {
+		case "index":
+			if n, ok := count(r.value()); ok && !index {
+				number, index = int(n), true
+				dst = appendIndex(dst, number)
+			}
+		case "finish_reason":
+			finish = r.value()
+		case "native_finish_reason":
+			native = r.value()
+		case "delta", "message":
+			switch {
+			case (string(word) == "delta") != r.chunk:
+				dst = appendMember(dst, key, r.value())
+			case body:
+				r.value()
+			default:
+				body = true
+				dst = append(append(comma(dst), key...), ':')
+				dst = r.body(dst, number)
+			}
+		case "logprobs":
+			v := r.value()
+			if bytes.Contains(v, []byte(`"token_logprobs"`)) { // the shape of the older completions API
+				v = []byte("null")
+			}
+			logprobs = true
+			dst = appendMember(dst, key, v)
+		case "error":
+			if v := r.value(); !isNull(v) && !r.bad {
+				r.fact.Err = inBand(v)
+			}
+		default:
+			dst = appendMember(dst, key, r.value())
+		}
+	}
+	if !index {
+		dst = appendIndex(dst, number)
+	}
+	switch {
+	case body:
+	case r.chunk:
+		dst = append(dst, `,"delta":{}`...)
+	default:
+		dst = append(dst, `,"message":{"role":"assistant","content":null,"refusal":null}`...)
+	}
+	if !logprobs && !r.chunk {
+		dst = append(dst, `,"logprobs":null`...)
+	}
+	return append(r.finish(dst, finish, native, number), '}')
+}
+
+func appendIndex(dst []byte, n int) []byte {
+	return strconv.AppendInt(append(comma(dst), `"index":`...), int64(n), 10)
+}

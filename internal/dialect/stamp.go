@@ -1,0 +1,105 @@
+package dialect
+
+import (
+	"strconv"
+
+	"myip.co.kr/hearth"
+)
+
+// Stamp is what every answer of ours carries in place of the upstream's own. One Stamp serves one answer of one
+// upstream: it remembers what earlier chunks of the stream said. It is not safe for concurrent use.
+type Stamp struct {
+	ID       string // generation id
+	Model    string // our id of the model that answers
+	Provider string // display name
+	Created  int64  // unix seconds, used where the upstream gives none
+
+	upstreamID string
+	finish     string // last vendor word seen in native form, so that it is not copied again
+	called     uint64 // choices (0–63) that have called a tool
+	calls      []call
+}
+
+// call is one tool call of a stream: which number we gave it.
+type call struct {
+	choice, theirs, ours int
+	id                   string
+}
+
+// Chunk is what one chunk of an upstream's stream said.
+type Chunk struct {
+	Content        bool           // content, reasoning, a tool call or a refusal, and not empty
+	Finish, Native string         // finish reason in OpenAI's words and in the upstream's; "" = none
+	Usage          hearth.Usage   // Reported if the chunk carried usable counts
+	UpstreamID     string         // the upstream's id of the answer
+	Err            *UpstreamError // the chunk is an in-band error; nothing was appended
+	Skip           bool           // nothing was appended: the chunk has nothing for the caller
+}
+
+// AppendChunk appends an upstream's chunk as the caller is to see it, without framing. A chunk that is no JSON
+// object is an error, with nothing appended.
+func (s *Stamp) AppendChunk(dst, data []byte) ([]byte, Chunk, error) {
+	base := len(dst)
+	r := rewriter{stamp: s, chunk: true, scan: scan{b: data}}
+	dst = s.appendHead(dst, "chat.completion.chunk")
+	dst, err := r.document(dst)
+	if err != nil {
+		return dst[:base], Chunk{}, err
+	}
+	if r.fact.Err != nil || r.choices == 0 {
+		r.fact.Skip = true
+		return dst[:base], r.fact, nil
+	}
+	if !r.created {
+		dst = s.appendCreated(dst)
+	}
+	return append(dst, '}'), r.fact, nil
+}
+
+// AppendFinal appends the last chunk of a stream: an empty delta that repeats the finish reasons, and the usage.
+func (s *Stamp) AppendFinal(dst []byte, finish, native string, u hearth.Usage, b hearth.Bill) []byte {
+	dst = s.appendCreated(s.appendHead(dst, "chat.completion.chunk"))
+	dst = append(dst, `,"choices":[{"index":0,"delta":{},`...)
+	if finish == "" {
+		finish = "stop"
+	}
+	dst = appendFinish(dst, finish, native)
+	dst = append(dst, `}],"usage":`...)
+	dst = AppendUsage(dst, u, b)
+	return append(dst, '}')
+}
+
+// AppendErrorChunk appends the chunk that ends a stream which has failed half-way.
+func (s *Stamp) AppendErrorChunk(dst []byte, e *hearth.Error) []byte {
+	dst = s.appendCreated(s.appendHead(dst, "chat.completion.chunk"))
+	dst = append(dst, `,"error":`...)
+	dst = appendErrorObject(dst, e)
+	return append(dst, `,"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error","native_finish_reason":null}]}`...)
+}
+
+func (s *Stamp) appendHead(dst []byte, object string) []byte {
+	dst = append(dst, `{"id":`...)
+	dst = appendQuoted(dst, s.ID)
+	dst = append(dst, `,"object":"`...)
+	dst = append(dst, object...)
+	dst = append(dst, `","model":`...)
+	dst = appendQuoted(dst, s.Model)
+	dst = append(dst, `,"provider":`...)
+	return appendQuoted(dst, s.Provider)
+}
+
+func (s *Stamp) appendCreated(dst []byte) []byte {
+	dst = append(dst, `,"created":`...)
+	return strconv.AppendInt(dst, s.Created, 10)
+}
+
+// appendFinish appends both finish reasons; native may be "".
+func appendFinish(dst []byte, finish, native string) []byte {
+	dst = append(dst, `"finish_reason":`...)
+	dst = appendQuoted(dst, finish)
+	dst = append(dst, `,"native_finish_reason":`...)
+	if native == "" {
+		return append(dst, "null"...)
+	}
+	return appendQuoted(dst, native)
+}
