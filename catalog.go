@@ -112,6 +112,7 @@ type Slot struct {
 	Dir          string            // exec: working directory
 	Port         int               // exec: fixed port, 0 = a free one for each start
 	URL          string            // always: base URL of the engine, without /v1
+	APIKey       Secret            // always: sent to the engine as a bearer token, "" = none
 	Probe        string            // path asked for readiness, default /health
 	Concurrency  int               // requests in flight at once, default 1
 	Queue        int               // waiting requests, default 64

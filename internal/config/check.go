@@ -1,0 +1,259 @@
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"net"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/shopspring/decimal"
+	"myip.co.kr/hearth/internal/suggest"
+)
+
+// checker looks for what no single value can show to be wrong.
+type checker struct {
+	*report
+	c *Config
+
+	known     []string          // model ids, in the order of the catalog
+	nodes     map[string]string // paths by name
+	slots     map[string]string
+	ports     map[int]string
+	slugs     map[string]string
+	endpoints map[string]string // paths by endpoint id
+}
+
+// reason is the part of a file error that holds no path.
+func reason(err error) string {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		err = p.Err
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "there is no such file"
+	case errors.Is(err, fs.ErrPermission):
+		return "permission denied"
+	}
+	return "reading failed"
+}
+
+var (
+	modelID      = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*(:[A-Za-z0-9][A-Za-z0-9._-]*)?$`)
+	slugText     = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
+	placeName    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+	currencyCode = regexp.MustCompile(`^[A-Z]{3}$`)
+	headerName   = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?$`)
+	prefixText   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
+	aliasName    = regexp.MustCompile(`^[A-Za-z0-9~@][A-Za-z0-9._:/@~-]*$`)
+)
+
+// maxName bounds names, ids and addresses, in bytes.
+const maxName = 200
+
+// matches checks the form of a value; an empty one is somebody else's matter.
+func (k *checker) matches(path, value string, form *regexp.Regexp, message, remedy string) bool {
+	if value == "" {
+		return false
+	}
+	if len(value) > maxName {
+		k.add(path, "is longer than "+strconv.Itoa(maxName)+" characters", "shorten it")
+		return false
+	}
+	if !form.MatchString(value) {
+		k.add(path, message, remedy)
+		return false
+	}
+	return true
+}
+
+// plain checks text that is shown to people or sent to an upstream.
+func (k *checker) plain(path, value string, limit int) {
+	if len(value) > limit {
+		k.add(path, "is longer than "+strconv.Itoa(limit)+" characters", "shorten it")
+	}
+	if strings.ContainsFunc(value, unicode.IsControl) {
+		k.add(path, "holds control characters", "write plain text on one line")
+	}
+}
+
+// unique notes that name is used at path and reports a second use.
+func (k *checker) unique(seen map[string]string, name, path, what string) {
+	if first, ok := seen[name]; ok {
+		k.add(path, what+" is used twice, first on line "+strconv.Itoa(k.line(first)), "give each its own")
+		return
+	}
+	seen[name] = path
+}
+
+func (k *checker) check() {
+	k.nodes, k.slots, k.ports = map[string]string{}, map[string]string{}, map[int]string{}
+	k.slugs, k.endpoints = map[string]string{}, map[string]string{}
+	k.general()
+	k.money()
+	for i := range k.c.Models {
+		k.model(at("models", i), &k.c.Models[i])
+	}
+	k.plain("local.name", k.c.Local.Name, maxName)
+	if k.c.Local.Name == "" {
+		k.add("local.name", "is empty", "give a name or remove the line")
+	}
+	for i := range k.c.Nodes {
+		k.node(at("nodes", i), &k.c.Nodes[i])
+	}
+	for i := range k.c.Providers {
+		k.provider(at("providers", i), &k.c.Providers[i])
+	}
+	k.known = k.c.modelIDs()
+	k.names()
+}
+
+func (k *checker) general() {
+	c := k.c
+	host, port, err := net.SplitHostPort(c.Listen)
+	if n, bad := strconv.Atoi(port); err != nil || bad != nil || n < 0 || n > 65535 || strings.ContainsAny(host, "/ ") {
+		k.add("listen", "must be host:port", "write 127.0.0.1:8800, or :8800 for every network")
+	}
+	if c.DataDir == "" {
+		k.add("data_dir", "is empty", "name a directory or remove the line")
+	}
+	if _, err := time.LoadLocation(c.Timezone); err != nil || c.Timezone == "" {
+		k.add("timezone", "is not a known time zone", "write an IANA name such as Asia/Seoul, or UTC")
+	}
+	k.prefix("headers_prefix", c.HeadersPrefix, headerName, "letters, digits and -, not at the ends, such as X-MyIP")
+	k.prefix("generation_prefix", c.GenerationPrefix, prefixText, "letters, digits, - and _, such as gen-")
+	k.prefix("key_prefix", c.KeyPrefix, prefixText, "letters, digits, - and _, such as sk-myip-")
+	for i, o := range c.CORSOrigins {
+		u, err := url.Parse(o)
+		if o != "*" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || o != u.Scheme+"://"+u.Host) {
+			k.add(at("cors_origins", i), "is not a web origin", `write scheme and host without a path, such as https://chat.example.com, or "*"`)
+		}
+	}
+	if c.Request.MaxBody > c.Request.MaxBodyTotal {
+		k.add("request.max_body_total", "is smaller than max_body, so the largest body could never be read", "raise it to at least max_body")
+	}
+}
+
+func (k *checker) prefix(path, value string, form *regexp.Regexp, remedy string) {
+	if !form.MatchString(value) || len(value) > 32 {
+		k.add(path, "must be a short word", "write up to 32 "+remedy)
+	}
+}
+
+func (k *checker) money() {
+	c := k.c
+	k.currency("currency", c.Currency)
+	for _, code := range sorted(c.ExchangeRates) {
+		path := join("exchange_rates", code)
+		k.currency(path, code)
+		if code == c.Currency && !c.ExchangeRates[code].Equal(decimal.New(1, 0)) {
+			k.add(path, "is the billing currency itself", "remove the line: rates say what one unit of another currency costs in "+code)
+		}
+	}
+}
+
+func (k *checker) currency(path, code string) {
+	if !currencyCode.MatchString(code) {
+		k.add(path, "must be a currency code", "write three capital letters, such as KRW or USD")
+	}
+}
+
+func (k *checker) model(path string, m *Model) {
+	k.modelID(path+".id", m.ID)
+	for i := range k.c.Models {
+		if other := &k.c.Models[i]; other == m {
+			break
+		} else if other.ID == m.ID && m.ID != "" {
+			k.add(path+".id", "stands twice in models, first on line "+strconv.Itoa(k.line(at("models", i)+".id")), "remove one of them")
+		}
+	}
+	k.plain(path+".name", m.Name, maxName)
+	if len(m.Description) > 4000 {
+		k.add(path+".description", "is longer than 4000 characters", "shorten it")
+	}
+	if len(m.Input) == 0 {
+		k.add(path+".input", "is empty", "list at least text, or remove the line")
+	}
+	for i, in := range m.Input {
+		if !slices.Contains(modalities, in) {
+			k.add(at(path+".input", i), "is not a kind of input", "write one of: "+strings.Join(modalities, ", "))
+		}
+	}
+}
+
+var modalities = []string{"text", "image", "audio", "video", "file"}
+
+func (k *checker) modelID(path, id string) bool {
+	return k.matches(path, id, modelID, "must be a model id, not "+quote(id),
+		"write author/slug, such as google/gemma-4-26b-a4b: letters, digits, dots, - and _, with :suffix at the end if needed")
+}
+
+// names checks what refers to models, after all of them are known.
+func (k *checker) names() {
+	if k.c.DefaultModel != "" {
+		k.refers("default_model", k.c.DefaultModel)
+	}
+	for _, alias := range sorted(k.c.Aliases) {
+		path := join("aliases", alias)
+		if len(alias) > maxName || !aliasName.MatchString(alias) {
+			k.add(path, "is not a name callers could send", "write letters, digits and . _ - : / only, at most 200")
+		}
+		if slices.Contains(k.known, alias) {
+			k.add(path, "hides the model of the same name", "choose another name or remove the alias")
+		}
+		k.refers(path, k.c.Aliases[alias])
+	}
+}
+
+// refers checks that name is a known model. If a part of the file that could define it is broken, nothing can be
+// said.
+func (k *checker) refers(path, name string) {
+	if slices.Contains(k.known, name) || k.modelsUnsure() {
+		return
+	}
+	if to, ok := k.c.Aliases[name]; ok && path != "default_model" {
+		k.add(path, "names another alias", "name the model itself: "+quote(to))
+		return
+	}
+	near := suggest.Nearest(name, k.known, 1)
+	switch {
+	case name == "":
+		k.add(path, "names no model", "write the id of a model")
+	case len(near) > 0:
+		k.add(path, "names no model that a slot or a provider serves: "+quote(name), "did you mean "+near[0]+"?")
+	case len(k.known) == 0:
+		k.add(path, "names a model, but the file has none", "add a slot or a provider that serves it")
+	default:
+		k.add(path, "names no model that a slot or a provider serves: "+quote(name), "known models: "+strings.Join(k.known[:min(5, len(k.known))], ", "))
+	}
+}
+
+// modelsUnsure says whether a broken part of the file may hold further models.
+func (k *checker) modelsUnsure() bool {
+	for path := range k.bad {
+		switch {
+		case path == "nodes" || path == "providers" || path == "models":
+			return true
+		case strings.HasSuffix(path, "]") || strings.HasSuffix(path, ".slots") || strings.HasSuffix(path, ".models"):
+			return true
+		case strings.HasSuffix(path, "].model") || strings.HasSuffix(path, "].id"):
+			return true
+		}
+	}
+	return false
+}
+
+func sorted[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,169 @@
+// Package config reads Hearth's one YAML file into a Config and turns it into a sealed hearth.Catalog. It knows
+// every rule of the file and reports all mistakes at once; it starts nothing.
+//
+// The Config type is the manual: the comment on every field says what it means, its tags hold the unit, the
+// default, the range and an example, and docs/configuration.md is made from both.
+//
+// Tags: yaml is the key; default is the value of an absent key; example is shown in the manual; min and max
+// bound what may be written; enum lists the words allowed; need:"yes" marks keys that must be there; env:"yes"
+// marks text in which ${env:NAME} is replaced; defaults changes defaults of the struct below ("key=value").
+package config
+
+import (
+	"time"
+	_ "time/tzdata" // timezone must work on machines and in containers without zone files
+
+	"github.com/shopspring/decimal"
+	"myip.co.kr/hearth"
+)
+
+//go:generate go test -run TestDocs -update .
+
+// Config is the whole file.
+type Config struct {
+	// Listen is the address on which callers are served, as host:port. Keep the default while a reverse proxy on
+	// the same machine does TLS; use ":8800" to serve every network.
+	Listen string `yaml:"listen" default:"127.0.0.1:8800" example:":8800"`
+	// DataDir is the directory for the journal and the database; it is created if it is not there. A relative path
+	// starts at the directory of the configuration file.
+	DataDir string `yaml:"data_dir" default:"hearth-data" example:"/var/lib/hearth" env:"yes"`
+	// Currency is the billing currency, a three-letter ISO code: every cost and every price a caller sees is in it,
+	// and prices of slots are written in it.
+	Currency string `yaml:"currency" default:"USD" example:"KRW"`
+	// Timezone is the IANA zone in which a day begins, for day totals and limits.
+	Timezone string `yaml:"timezone" default:"UTC" example:"Asia/Seoul"`
+	// DefaultModel is the model of a request that names none. Without it such a request is refused.
+	DefaultModel string `yaml:"default_model" example:"google/gemma-4-26b-a4b"`
+	// HeadersPrefix begins the names of the headers that tell who answered: <prefix>-Provider, <prefix>-Model,
+	// <prefix>-Generation-Id.
+	HeadersPrefix string `yaml:"headers_prefix" default:"X-MyIP" example:"X-Acme"`
+	// GenerationPrefix begins every generation id.
+	GenerationPrefix string `yaml:"generation_prefix" default:"gen-"`
+	// KeyPrefix begins every API key made here.
+	KeyPrefix string `yaml:"key_prefix" default:"sk-myip-"`
+	// PublicCatalog lets callers without a key read the lists of models, endpoints and providers.
+	PublicCatalog bool `yaml:"public_catalog" default:"true"`
+	// CORSOrigins are the web origins whose pages may call the gateway from a browser; "*" is every origin. An
+	// empty list allows none.
+	CORSOrigins []string `yaml:"cors_origins" default:"*" example:"[\"https://chat.example.com\"]"`
+	// Aliases are other names callers may use for a model, so that programs with a model name built in keep
+	// working. An alias names a model, never another alias.
+	Aliases map[string]string `yaml:"aliases" example:"{gpt-4o-mini: google/gemma-4-26b-a4b}"`
+	// ExchangeRates say what one unit of another currency costs in the billing currency. Each currency of a
+	// provider that is not the billing currency needs one.
+	ExchangeRates map[string]decimal.Decimal `yaml:"exchange_rates" min:"0.000000001" example:"{USD: 1390}"`
+	// Margin is added to the price of external providers: 5% and 0.05 mean the same. A provider may have its own.
+	Margin Margin `yaml:"margin" default:"0%" example:"5%"`
+	// Local describes the one provider that all own slots belong to; its slug is local-gpu.
+	Local Local `yaml:"local" example:"{name: MyIP Local GPU}"`
+	// Nodes are the own GPU machines (or single GPUs) and the slots on them.
+	Nodes []Node `yaml:"nodes"`
+	// Providers are the external accounts that can serve models.
+	Providers []Provider `yaml:"providers"`
+	// Models adds details to models. A model that a slot or a provider serves need not be listed.
+	Models []Model `yaml:"models"`
+	// Records says how the record of each request is kept.
+	Records Records `yaml:"records"`
+	// Shutdown says how the process ends on SIGTERM.
+	Shutdown Shutdown `yaml:"shutdown"`
+	// Request bounds what a caller may send.
+	Request Request `yaml:"request"`
+
+	origin origin
+}
+
+// Margin is a share on top of a price: 0.05 is five per cent.
+type Margin struct{ decimal.Decimal }
+
+// Size is a number of bytes.
+type Size int64
+
+// Local is the provider that holds all own nodes.
+type Local struct {
+	// Name is the display name, sent in the provider header.
+	Name string `yaml:"name" default:"Local GPU" example:"MyIP Local GPU"`
+	// Limits bound one attempt at a slot. The wait for a slot is not part of it: see the slot's wait.
+	Limits Limits `yaml:"limits" defaults:"first_byte=180s"`
+}
+
+// Limits bound one attempt at one endpoint; 0 means no limit.
+type Limits struct {
+	// Connect bounds the making of a connection, TLS included.
+	Connect time.Duration `yaml:"connect" default:"5s" min:"0s" max:"10m"`
+	// FirstByte bounds the time until the first content of a stream.
+	FirstByte time.Duration `yaml:"first_byte" default:"30s" min:"0s" max:"24h"`
+	// Answer bounds the time until the last byte of an answer that is not streamed.
+	Answer time.Duration `yaml:"answer" default:"600s" min:"0s" max:"24h"`
+	// Idle bounds the silence between two pieces of a stream.
+	Idle time.Duration `yaml:"idle" default:"60s" min:"0s" max:"24h"`
+	// Total bounds the whole attempt.
+	Total time.Duration `yaml:"total" default:"30m" min:"0s" max:"24h"`
+}
+
+// Price is a price list. Prices of tokens are per 1,000,000 tokens; they are read as exact decimals.
+type Price struct {
+	// Prompt is the price of input tokens.
+	Prompt decimal.Decimal `yaml:"prompt" need:"yes" min:"0" example:"30"`
+	// Completion is the price of output tokens.
+	Completion decimal.Decimal `yaml:"completion" need:"yes" min:"0" example:"150"`
+	// CacheRead is the price of input tokens that came from a prompt cache. Default: as prompt.
+	CacheRead *decimal.Decimal `yaml:"cache_read" min:"0"`
+	// CacheWrite is the price of input tokens that were written to a prompt cache. Default: as prompt.
+	CacheWrite *decimal.Decimal `yaml:"cache_write" min:"0"`
+	// Reasoning is the price of output tokens spent on reasoning. Default: as completion.
+	Reasoning *decimal.Decimal `yaml:"reasoning" min:"0"`
+	// Image is the price of one input image.
+	Image decimal.Decimal `yaml:"image" default:"0" min:"0"`
+	// Request is the price of one request, whatever its size.
+	Request decimal.Decimal `yaml:"request" default:"0" min:"0"`
+}
+
+// Model is what the lists say about a model.
+type Model struct {
+	// ID is what callers ask for: author/slug, in the form author/slug:suffix if there are flavours.
+	ID string `yaml:"id" need:"yes" example:"google/gemma-4-26b-a4b"`
+	// Name is the display name. Default: the id.
+	Name string `yaml:"name" example:"Gemma 4 26B A4B"`
+	// Description is a sentence or two for the list of models.
+	Description string `yaml:"description"`
+	// Created is when the model came out, in seconds since 1970; 0 is unknown.
+	Created int `yaml:"created" default:"0" min:"0" max:"99999999999"`
+	// Input lists the kinds of input the model takes: text, image, audio, video, file.
+	Input []string `yaml:"input" default:"text" example:"[text, image]"`
+}
+
+// Records says how the record of each request is kept.
+type Records struct {
+	// Durability says what a finished record survives. process: the end of the process, however it comes; the disk
+	// follows within 50 ms. power: also a power cut, at the price of a disk write before each answer ends.
+	Durability string `yaml:"durability" default:"process" enum:"process power"`
+	// MaxJournal bounds the disk space of records that are not yet in the database. When it is used up, requests
+	// are refused with 503 overloaded rather than served without a record.
+	MaxJournal Size `yaml:"max_journal" default:"1GiB" min:"1MiB" max:"1TiB"`
+}
+
+// Shutdown says how the process ends on SIGTERM.
+type Shutdown struct {
+	// LameDuck is how long requests are still accepted while /ready already answers 503, so that a load balancer
+	// can look elsewhere.
+	LameDuck time.Duration `yaml:"lame_duck" default:"2s" min:"0s" max:"10m"`
+	// Grace is how long requests in flight may take to finish; then the rest end with an error event.
+	Grace time.Duration `yaml:"grace" default:"25s" min:"0s" max:"1h"`
+}
+
+// Request bounds what a caller may send.
+type Request struct {
+	// MaxBody is the largest request body; a larger one is answered with 413.
+	MaxBody Size `yaml:"max_body" default:"64MiB" min:"1KiB" max:"1GiB"`
+	// MaxBodyTotal is the memory that all request bodies together may hold; past it requests are refused with 503
+	// overloaded.
+	MaxBodyTotal Size `yaml:"max_body_total" default:"256MiB" min:"1KiB" max:"64GiB"`
+}
+
+// Location is the time zone in which a day begins.
+func (c *Config) Location() (*time.Location, error) { return time.LoadLocation(c.Timezone) }
+
+// limits turns the limits into the catalog's.
+func (l Limits) limits() hearth.Limits {
+	return hearth.Limits{Connect: l.Connect, FirstByte: l.FirstByte, Answer: l.Answer, Idle: l.Idle, Total: l.Total}
+}

@@ -1,0 +1,161 @@
+package config
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+	"myip.co.kr/hearth"
+)
+
+// maxSecretFile bounds a file that holds one key.
+const maxSecretFile = 64 << 10
+
+// Load reads a configuration file and the secret files it names. A nil getenv is os.LookupEnv. If the file can be
+// read but not used, the error is a Problems with everything that is wrong.
+func Load(path string, getenv func(string) (string, bool)) (*Config, error) {
+	if getenv == nil {
+		getenv = os.LookupEnv
+	}
+	data, err := readBounded(path, maxFile+1)
+	if err != nil {
+		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	return Parse(path, data, getenv, func(name string) ([]byte, error) { return readBounded(name, maxSecretFile+1) })
+}
+
+func readBounded(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, limit))
+}
+
+// Parse reads a configuration. name is the file's path: it stands in problems, and relative paths in the file
+// start at its directory. getenv answers for ${env:NAME}, readFile for the *_file keys; without them no
+// variable is set and no file can be read. The error is a Problems with everything that is wrong, in file order.
+func Parse(name string, data []byte, getenv func(string) (string, bool), readFile func(string) ([]byte, error)) (*Config, error) {
+	if getenv == nil {
+		getenv = func(string) (string, bool) { return "", false }
+	}
+	root, problem := parseYAML(data)
+	if problem != nil {
+		problem.File = name
+		return nil, Problems{*problem}
+	}
+	d := &decoder{getenv: getenv, targets: map[*ast.AliasNode]ast.Node{}, report: report{
+		bad:    map[string]bool{},
+		origin: origin{file: name, lines: map[string]int{}, literal: map[string]bool{}},
+	}}
+	findTargets(root, map[string]ast.Node{}, d.targets)
+	c := Default()
+	d.value("", root, reflect.ValueOf(c).Elem(), fieldRules{})
+	c.origin = d.origin
+	d.secretFiles(c, readFile)
+	c.locate(filepath.Dir(name))
+	k := &checker{report: &d.report, c: c}
+	k.check()
+	if err := d.err(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// findTargets finds what each alias stands for: the last anchor of its name before it.
+func findTargets(n ast.Node, anchors map[string]ast.Node, targets map[*ast.AliasNode]ast.Node) {
+	switch x := n.(type) {
+	case *ast.MappingNode:
+		for _, v := range x.Values {
+			findTargets(v.Value, anchors, targets)
+		}
+	case *ast.MappingValueNode:
+		findTargets(x.Value, anchors, targets)
+	case *ast.SequenceNode:
+		for _, v := range x.Values {
+			findTargets(v, anchors, targets)
+		}
+	case *ast.AnchorNode:
+		if x.Name != nil && x.Name.GetToken() != nil {
+			anchors[x.Name.GetToken().Value] = x.Value
+		}
+		findTargets(x.Value, anchors, targets)
+	case *ast.TagNode:
+		findTargets(x.Value, anchors, targets)
+	case *ast.AliasNode:
+		if x.Value == nil || x.Value.GetToken() == nil {
+			return
+		}
+		if t, ok := anchors[x.Value.GetToken().Value]; ok {
+			targets[x] = t
+		}
+	}
+}
+
+// locate makes the paths of the file start at its directory.
+func (c *Config) locate(dir string) {
+	from := func(path string) string {
+		if path == "" || filepath.IsAbs(path) {
+			return path
+		}
+		return filepath.Join(dir, path)
+	}
+	c.DataDir = from(c.DataDir)
+	for i := range c.Nodes {
+		for j := range c.Nodes[i].Slots {
+			s := &c.Nodes[i].Slots[j]
+			s.Dir = from(s.Dir)
+		}
+	}
+}
+
+// secretFiles reads the keys that stand in files of their own.
+func (d *decoder) secretFiles(c *Config, readFile func(string) ([]byte, error)) {
+	dir := filepath.Dir(c.origin.file)
+	for i := range c.Nodes {
+		for j := range c.Nodes[i].Slots {
+			s := &c.Nodes[i].Slots[j]
+			d.secretFile(at(at("nodes", i)+".slots", j), dir, s.APIKeyFile, &s.APIKey, readFile)
+		}
+	}
+	for i := range c.Providers {
+		p := &c.Providers[i]
+		d.secretFile(at("providers", i), dir, p.APIKeyFile, &p.APIKey, readFile)
+	}
+}
+
+// secretFile reads one key. What the file system says against it may be told: it names the path and nothing else.
+func (d *decoder) secretFile(path, dir, name string, into *hearth.Secret, readFile func(string) ([]byte, error)) {
+	if name == "" {
+		return
+	}
+	here := path + ".api_key_file"
+	if d.given(path + ".api_key") {
+		d.add(here, "stands beside api_key", "keep one of the two")
+		return
+	}
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(dir, name)
+	}
+	if readFile == nil {
+		d.add(here, "cannot be read here", "give the key in api_key")
+		return
+	}
+	data, err := readFile(name)
+	text := strings.TrimSpace(string(data))
+	switch {
+	case err != nil:
+		d.add(here, "cannot be read: "+reason(err), "check the path and who may read it")
+	case len(data) > maxSecretFile:
+		d.add(here, "names a file larger than 64 KiB", "the file must hold the key and nothing else")
+	case text == "":
+		d.add(here, "names an empty file", "put the key into it")
+	default:
+		*into = hearth.Secret(text)
+	}
+}

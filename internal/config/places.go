@@ -1,0 +1,171 @@
+package config
+
+import (
+	"time"
+
+	"github.com/shopspring/decimal"
+	"myip.co.kr/hearth"
+)
+
+// Node is one GPU machine, or one GPU.
+type Node struct {
+	// Name is the node's name, unique; callers can ask for local-gpu/<name>.
+	Name string `yaml:"name" need:"yes" example:"gpu-1"`
+	// Exclusive says that the node holds one model at a time: a slot starts only after the other one has stopped.
+	Exclusive bool `yaml:"exclusive" default:"true"`
+	// Turn is how long the resident model may go on taking new requests while the oldest request for another model
+	// waits.
+	Turn time.Duration `yaml:"turn" default:"10s" min:"0s" max:"24h"`
+	// MinResident is how long a slot stays loaded at least, so that two models in demand do not chase each other.
+	MinResident time.Duration `yaml:"min_resident" default:"5s" min:"0s" max:"24h"`
+	// Slots are the models the node can run.
+	Slots []Slot `yaml:"slots"`
+}
+
+// Slot is a place on a node that can run one model: how its engine is started, asked and stopped.
+type Slot struct {
+	// Name is the slot's name, unique over all nodes.
+	Name string `yaml:"name" need:"yes" example:"gemma"`
+	// Model is the id of the model the slot serves.
+	Model string `yaml:"model" need:"yes" example:"google/gemma-4-26b-a4b"`
+	// Driver says who runs the engine. exec: the gateway starts and stops it as a child process. always: somebody
+	// else runs it; the gateway only asks whether it is up.
+	Driver string `yaml:"driver" default:"exec" enum:"exec always"`
+	// Command is the program and its arguments, for exec. No shell reads it. ${port} becomes the port the engine
+	// must listen on, ${model} the model's id, ${api_key} a key made anew for each start, which the gateway then
+	// sends. Put no secret of your own here: others on the machine can see it.
+	Command []string `yaml:"command" env:"yes" example:"[llama-server, -m, gemma.gguf, --host, 127.0.0.1, --port, \"${port}\"]"`
+	// Env holds environment variables for the engine, for exec; ${port}, ${model} and ${api_key} are replaced as
+	// in command.
+	// Of the gateway's own environment an engine gets only a small part.
+	Env map[string]hearth.Secret `yaml:"env" env:"yes" example:"{CUDA_VISIBLE_DEVICES: \"0\"}"`
+	// Dir is the working directory of the engine, for exec. A relative path starts at the directory of the
+	// configuration file. Default: the gateway's own.
+	Dir string `yaml:"dir" env:"yes" example:"/srv/models"`
+	// Port is a fixed port for the engine, for exec. Default: a free one for each start.
+	Port int `yaml:"port" min:"1" max:"65535" example:"9001"`
+	// URL is the address of the engine without /v1, for always.
+	URL string `yaml:"url" env:"yes" example:"http://127.0.0.1:11434"`
+	// Trust says where the engine of an always slot may be. loopback: on this machine. lan: also on a machine of
+	// the same private network; prompts then cross that network.
+	Trust string `yaml:"trust" default:"loopback" enum:"loopback lan"`
+	// APIKey is sent to the engine of an always slot as a bearer token.
+	APIKey hearth.Secret `yaml:"api_key" env:"yes" example:"${env:VLLM_API_KEY}"`
+	// APIKeyFile is a file that holds the key, instead of api_key.
+	APIKeyFile string `yaml:"api_key_file" env:"yes" example:"/run/secrets/vllm"`
+	// Probe is the path that answers 200 when the engine is ready.
+	Probe string `yaml:"probe" default:"/health" example:"/v1/models"`
+	// UpstreamModel is what the engine calls the model. Default: the model's id.
+	UpstreamModel string `yaml:"upstream_model" example:"gemma3:27b"`
+	// Context is the context window in tokens. A prompt estimated above it is not sent to the slot. Default:
+	// unknown, which lets every prompt through.
+	Context int `yaml:"context" min:"1" max:"1000000000" example:"32768"`
+	// MaxOutput is the largest completion in tokens, for the lists. Default: unknown.
+	MaxOutput int `yaml:"max_output" min:"1" max:"1000000000"`
+	// ImageTokens is what one image counts as when the size of a prompt is estimated.
+	ImageTokens int `yaml:"image_tokens" default:"4096" min:"0" max:"1000000"`
+	// Quantization is the precision of the weights, for the lists.
+	Quantization string `yaml:"quantization" example:"int4"`
+	// Concurrency is how many requests the engine works on at once; set it to the engine's own number of parallel
+	// sequences.
+	Concurrency int `yaml:"concurrency" default:"1" min:"1" max:"10000"`
+	// Queue is how many requests may wait; more are passed on to the next candidate at once.
+	Queue int `yaml:"queue" default:"64" min:"0" max:"100000"`
+	// Wait is the wait budget: how long a request may wait for the slot to start or to be swapped in.
+	Wait time.Duration `yaml:"wait" default:"90s" min:"0s" max:"1h"`
+	// QueueWait is how long a request may wait for a place in a slot that is ready, if there is another candidate;
+	// without one it may wait as long as wait says.
+	QueueWait time.Duration `yaml:"queue_wait" default:"10s" min:"0s" max:"1h"`
+	// ExpectedLoad is the first guess of the load time; later the measured one counts.
+	ExpectedLoad time.Duration `yaml:"expected_load" default:"30s" min:"0s" max:"1h"`
+	// StartTimeout is when a start that is still not ready has failed.
+	StartTimeout time.Duration `yaml:"start_timeout" default:"10m" min:"1s" max:"24h"`
+	// StopGrace is the time between asking the engine to end and killing it.
+	StopGrace time.Duration `yaml:"stop_grace" default:"10s" min:"0s" max:"1h"`
+	// IdleSleep unloads the model after so much quiet; 0 never does.
+	IdleSleep time.Duration `yaml:"idle_sleep" default:"0s" min:"0s" max:"720h" example:"30m"`
+	// DrainMax bounds how long a stream may hold up a shutdown. A swap never cuts a stream.
+	DrainMax time.Duration `yaml:"drain_max" default:"10m" min:"0s" max:"24h"`
+	// Priority is the place in the chain; lower is tried first.
+	Priority int `yaml:"priority" default:"0" min:"0" max:"1000"`
+	// Price is the price list in the billing currency; exchange rate and margin do not touch it. Default: free.
+	Price *Price `yaml:"price" example:"{prompt: 30, completion: 150}"`
+	// Disabled takes the slot out of every chain.
+	Disabled bool `yaml:"disabled" default:"false"`
+}
+
+// Provider is one account at an external provider.
+type Provider struct {
+	// Slug is the name callers use in provider.only, ignore and order. local-gpu is taken.
+	Slug string `yaml:"slug" need:"yes" example:"acme"`
+	// Name is the display name, sent in the provider header. Default: the slug.
+	Name string `yaml:"name" example:"Acme AI"`
+	// BaseURL is the address up to and including the version, to which /chat/completions is added.
+	BaseURL string `yaml:"base_url" need:"yes" env:"yes" example:"https://openrouter.ai/api/v1"`
+	// APIKey is the account's key.
+	APIKey hearth.Secret `yaml:"api_key" env:"yes" example:"${env:ACME_API_KEY}"`
+	// APIKeyFile is a file that holds the key, instead of api_key. White space around the key is cut off.
+	APIKeyFile string `yaml:"api_key_file" env:"yes" example:"/run/secrets/acme"`
+	// Headers are sent with every request.
+	Headers map[string]hearth.Secret `yaml:"headers" env:"yes" example:"{X-Project: hearth}"`
+	// Currency is the currency of the provider's price list.
+	Currency string `yaml:"currency" default:"USD"`
+	// Margin is added to this provider's prices. Default: the margin at the top of the file.
+	Margin *Margin `yaml:"margin" example:"7.5%"`
+	// NoStreamOptions is for providers that refuse stream_options. Their streams then report no usage, and what
+	// reports no usage costs nothing.
+	NoStreamOptions bool `yaml:"no_stream_options" default:"false"`
+	// Limits bound one attempt at this provider.
+	Limits Limits `yaml:"limits"`
+	// PrivacyURL is the address of the provider's privacy policy, for the list of providers.
+	PrivacyURL string `yaml:"privacy_url" example:"https://acme.example/privacy"`
+	// TermsURL is the address of the provider's terms.
+	TermsURL string `yaml:"terms_url"`
+	// StatusURL is the address of the provider's status page.
+	StatusURL string `yaml:"status_url"`
+	// Models are the models the provider serves.
+	Models []Offer `yaml:"models"`
+}
+
+// Offer is one model at one provider.
+type Offer struct {
+	// Model is the id of the model.
+	Model string `yaml:"model" need:"yes" example:"google/gemma-4-26b-a4b"`
+	// UpstreamModel is what the provider calls it. Default: the model's id.
+	UpstreamModel string `yaml:"upstream_model" example:"gemma-4-26b-a4b-it"`
+	// Variant tells two offers of one model apart; callers can then ask for <slug>/<variant>.
+	Variant string `yaml:"variant" example:"fp8"`
+	// Priority is the place in the chain; lower is tried first.
+	Priority int `yaml:"priority" default:"50" min:"0" max:"1000"`
+	// Context is the context window in tokens. Default: unknown, which lets every prompt through.
+	Context int `yaml:"context" min:"1" max:"1000000000" example:"131072"`
+	// MaxOutput is the largest completion in tokens. Default: unknown.
+	MaxOutput int `yaml:"max_output" min:"1" max:"1000000000"`
+	// ImageTokens is what one image counts as when the size of a prompt is estimated.
+	ImageTokens int `yaml:"image_tokens" default:"4096" min:"0" max:"1000000"`
+	// Quantization is the precision of the weights.
+	Quantization string `yaml:"quantization" example:"fp8"`
+	// Price is the price list in the provider's currency, before exchange rate and margin. Default: free.
+	Price *Price `yaml:"price" example:"{prompt: 0.13, completion: 0.4}"`
+	// Disabled takes the offer out of every chain.
+	Disabled bool `yaml:"disabled" default:"false"`
+}
+
+// price resolves the absent kinds of a price list; no list is free.
+func (p *Price) price() hearth.Price {
+	if p == nil {
+		return hearth.Price{}
+	}
+	or := func(v *decimal.Decimal, other decimal.Decimal) decimal.Decimal {
+		if v == nil {
+			return other
+		}
+		return *v
+	}
+	return hearth.Price{
+		Prompt: p.Prompt, Completion: p.Completion,
+		CacheRead: or(p.CacheRead, p.Prompt), CacheWrite: or(p.CacheWrite, p.Prompt),
+		Reasoning: or(p.Reasoning, p.Completion),
+		Image:     p.Image, Request: p.Request,
+	}
+}

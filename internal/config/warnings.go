@@ -1,0 +1,157 @@
+package config
+
+import (
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Warnings lists what is allowed but worth a second look, in file order. hearth check prints them.
+func (c *Config) Warnings() []Problem {
+	w := &warner{c: c, report: report{origin: c.origin, bad: map[string]bool{}}}
+	w.general()
+	for i := range c.Nodes {
+		n := &c.Nodes[i]
+		if len(n.Slots) == 0 {
+			w.add(at("nodes", i), "has no slots", "add slots or remove the node")
+		}
+		for j := range n.Slots {
+			w.slot(at(at("nodes", i)+".slots", j), &n.Slots[j])
+		}
+	}
+	for i := range c.Providers {
+		w.provider(at("providers", i), &c.Providers[i])
+	}
+	w.unserved()
+	w.sort()
+	return w.list
+}
+
+type warner struct {
+	report
+	c *Config
+}
+
+func (w *warner) general() {
+	c := w.c
+	if len(c.Nodes) == 0 && len(c.Providers) == 0 {
+		w.add("", "serves no model", "add nodes with slots, or providers")
+		return
+	}
+	if len(c.Nodes) == 0 {
+		w.add("nodes", "is empty: every request goes to an external provider", "")
+	}
+	if len(c.Providers) == 0 {
+		w.add("providers", "is empty: a request that no slot can take fails", "add a provider as a fallback")
+	}
+	if c.DefaultModel == "" {
+		w.add("default_model", "is not set: a request that names no model is refused", "")
+	}
+	if host, _, err := net.SplitHostPort(c.Listen); err == nil && !isLoopback(host) {
+		w.add("listen", "serves other machines without TLS: keys and prompts cross the network in the clear", "put a TLS proxy in front")
+	}
+}
+
+func (w *warner) slot(path string, s *Slot) {
+	if s.Price == nil {
+		w.add(path+".price", "is not set: this slot costs nothing", "write price: {prompt: 0, completion: 0} if that is meant")
+	}
+	if s.Context == 0 {
+		w.add(path+".context", "is not set: prompts that do not fit are sent all the same", "write the engine's context window in tokens")
+	}
+	if !w.given(path + ".concurrency") {
+		w.add(path+".concurrency", "is not set: the slot works on one request at a time", "write the number of requests the engine serves in parallel")
+	}
+	w.literalKey(path)
+	for i, arg := range s.Command {
+		w.placeholder(at(path+".command", i), arg)
+	}
+	for _, name := range sorted(s.Env) {
+		w.placeholder(join(path+".env", name), s.Env[name].Reveal())
+	}
+}
+
+// placeholder notices the spellings of ${port} that other programs use.
+func (w *warner) placeholder(path, text string) {
+	for _, other := range []string{"${PORT}", "$PORT", "{port}", "${MODEL}"} {
+		if strings.Contains(text, other) && !strings.Contains(text, "${port}") {
+			w.add(path, "holds "+other+", which is not replaced", "write "+map[bool]string{true: "${model}", false: "${port}"}[other == "${MODEL}"])
+			return
+		}
+	}
+}
+
+func (w *warner) provider(path string, p *Provider) {
+	if len(p.Models) == 0 {
+		w.add(path, "serves no model", "add models or remove the provider")
+	}
+	if p.APIKey == "" && len(p.Headers) == 0 {
+		w.add(path+".api_key", "is not set: requests are sent without a key", "write api_key: ${env:NAME} or api_key_file")
+	}
+	w.literalKey(path)
+	if u, err := url.Parse(p.BaseURL); err == nil && u.Scheme == "http" && !isLoopback(u.Hostname()) {
+		w.add(path+".base_url", "is not encrypted: the key and all prompts can be read on the way", "use https://")
+	}
+	for i := range w.c.Providers {
+		other := &w.c.Providers[i]
+		if other == p {
+			break
+		}
+		if orElse(other.Name, other.Slug) == orElse(p.Name, p.Slug) {
+			w.add(path+".name", "is also the name of provider "+other.Slug+": callers that name it mean both", "give each its own")
+		}
+	}
+	for i := range p.Models {
+		w.offer(at(path+".models", i), &p.Models[i])
+	}
+}
+
+func (w *warner) offer(path string, o *Offer) {
+	if o.Price == nil {
+		w.add(path+".price", "is not set: callers pay nothing for it", "write the provider's price per 1,000,000 tokens")
+	}
+	if o.Context == 0 {
+		w.add(path+".context", "is not set: prompts that do not fit are sent all the same", "write the context window in tokens")
+	}
+	if o.Disabled {
+		return
+	}
+	last := -1
+	for i := range w.c.Nodes {
+		for _, s := range w.c.Nodes[i].Slots {
+			if s.Model == o.Model && !s.Disabled {
+				last = max(last, s.Priority)
+			}
+		}
+	}
+	if o.Priority <= last {
+		w.add(path+".priority", "puts this provider before or beside an own slot with the same model", "raise it above the slot's priority if local comes first")
+	}
+}
+
+func (w *warner) literalKey(path string) {
+	if w.literal[path+".api_key"] {
+		w.add(path+".api_key", "stands in the file itself", "write ${env:NAME}, or use api_key_file")
+	}
+}
+
+// unserved notices models that are described but served nowhere.
+func (w *warner) unserved() {
+	var served []string
+	for i := range w.c.Nodes {
+		for _, s := range w.c.Nodes[i].Slots {
+			served = append(served, s.Model)
+		}
+	}
+	for i := range w.c.Providers {
+		for _, o := range w.c.Providers[i].Models {
+			served = append(served, o.Model)
+		}
+	}
+	for i := range w.c.Models {
+		if !slices.Contains(served, w.c.Models[i].ID) {
+			w.add(at("models", i), "is served by no slot and no provider", "")
+		}
+	}
+}
