@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"myip.co.kr/hearth"
 	"myip.co.kr/hearth/internal/journal"
 	"myip.co.kr/hearth/internal/store"
@@ -174,12 +172,4 @@ func (l *Ledger) Close(ctx context.Context) error {
 		err = errors.Join(err, fmt.Errorf("close ledger: %w", syncErr))
 	}
 	return err
-}
-
-func decode(record []byte) (*hearth.Generation, error) {
-	g := new(hearth.Generation)
-	if err := json.Unmarshal(record, g); err != nil {
-		return nil, err
-	}
-	return g, nil
 }

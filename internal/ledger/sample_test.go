@@ -1,0 +1,43 @@
+package ledger
+
+import (
+	"testing"
+	"time"
+
+	"github.com/shopspring/decimal"
+
+	"myip.co.kr/hearth"
+)
+
+// sample is a generation as the local slot answers one.
+func sample(id string) *hearth.Generation {
+	list := hearth.Price{Prompt: decimal.NewFromInt(30), Completion: decimal.NewFromInt(150)}
+	return &hearth.Generation{
+		ID: id, KeyID: "key-01KB8Z0M5T2E7P6Q4R3S1V9WXY", APIType: "completions", Streamed: true,
+		CreatedAt: time.Date(2025, 11, 30, 1, 2, 3, 456789000, time.FixedZone("KST", 9*3600)),
+		Requested: []string{"google/gemma-4-26b-a4b"}, Estimate: 1200,
+		Attempts: []hearth.Attempt{{
+			Model: "google/gemma-4-26b-a4b", Provider: "Local GPU", Slug: "local-gpu",
+			Endpoint: "local-gpu/gpu-1:google/gemma-4-26b-a4b", Status: 200, Latency: 12_345_678, Verdict: hearth.Served,
+		}},
+		Model: "google/gemma-4-26b-a4b", Slug: "local-gpu", Provider: "Local GPU",
+		Endpoint: "local-gpu/gpu-1:google/gemma-4-26b-a4b", UpstreamID: "chatcmpl-0123456789",
+		FinishReason: "stop", NativeFinish: "stop",
+		Usage: hearth.Usage{PromptTokens: 1000, CompletionTokens: 100, Reported: true},
+		Bill: hearth.Bill{
+			Cost: 45_000_000, PromptCost: 30_000_000, CompletionCost: 15_000_000, Currency: "KRW",
+			List: &list, ListIn: "KRW", Rate: decimal.NewFromInt(1), Upstream: decimal.New(45, -3),
+		},
+		HTTP: 200, FirstToken: 12_345_678, Duration: 99_999_999, Generating: 99_000_000, UserAgent: "curl/8.5.0",
+	}
+}
+
+func BenchmarkEncode(b *testing.B) {
+	g := sample("gen-01KB8Z0M5T2E7P6Q4R3S1V9WXY")
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := encode(g); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
