@@ -161,6 +161,7 @@ func (o *object) attempt(a *hearth.Attempt) {
 	o.numIf("slot_wait", int64(a.SlotWait))
 	o.strIf("message", a.Message)
 	o.strIf("upstream_id", a.UpstreamID)
+	o.flag("timed_out", a.TimedOut)
 	o.num("verdict", int64(a.Verdict))
 	o.numIf("blame", int64(a.Blame))
 	o.numIf("retry_after", int64(a.RetryAfter))
