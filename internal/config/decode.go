@@ -115,8 +115,15 @@ func absent(n ast.Node) bool {
 
 type pair struct {
 	key   string
-	line  int
+	at    place
 	value ast.Node
+}
+
+func placeOf(n ast.Node) place {
+	if t := n.GetToken(); t != nil && t.Position != nil {
+		return place{t.Position.Line, t.Position.Column}
+	}
+	return place{}
 }
 
 // pairs lists the keys of a mapping; keys merged with << stand after its own and never replace them.
@@ -128,37 +135,37 @@ func (d *decoder) pairs(path string, n ast.Node, depth int) ([]pair, bool) {
 	}
 	var own []pair
 	var merged []ast.Node
-	at := map[string]int{}
+	seen := map[string]place{}
 	for it := m.MapRange(); it.Next(); {
 		k := it.Key()
-		line := k.GetToken().Position.Line
+		at := placeOf(k)
 		if k.IsMergeKey() {
 			merged = append(merged, it.Value())
 			continue
 		}
 		name, ok := keyText(k)
 		if !ok {
-			d.lines[path+"[?]"] = line
+			d.places[path+"[?]"] = at
 			d.add(path+"[?]", "is a key that is not plain text", "write keys as plain words")
 			continue
 		}
-		if first := at[name]; first > 0 {
+		if first, ok := seen[name]; ok {
 			here := join(path, name)
-			d.lines[here] = line
-			d.add(here, "stands twice in the same place, first on line "+strconv.Itoa(first), "remove one of them")
+			d.places[here] = at
+			d.add(here, "stands twice in the same place, first on line "+strconv.Itoa(first.line), "remove one of them")
 			continue
 		}
-		at[name] = line
-		own = append(own, pair{name, line, it.Value()})
+		seen[name] = at
+		own = append(own, pair{name, at, it.Value()})
 	}
 	for _, n := range merged {
-		own = d.merge(path, own, at, n, depth)
+		own = d.merge(path, own, seen, n, depth)
 	}
 	return own, true
 }
 
 // merge adds the pairs of a << value, which is a mapping or a list of mappings.
-func (d *decoder) merge(path string, own []pair, at map[string]int, n ast.Node, depth int) []pair {
+func (d *decoder) merge(path string, own []pair, seen map[string]place, n ast.Node, depth int) []pair {
 	n, ok := d.resolve(path, n)
 	if !ok {
 		return own
@@ -169,14 +176,14 @@ func (d *decoder) merge(path string, own []pair, at map[string]int, n ast.Node, 
 	}
 	if list, ok := n.(*ast.SequenceNode); ok {
 		for _, item := range list.Values {
-			own = d.merge(path, own, at, item, depth+1)
+			own = d.merge(path, own, seen, item, depth+1)
 		}
 		return own
 	}
 	more, _ := d.pairs(path, n, depth+1)
 	for _, p := range more {
-		if at[p.key] == 0 {
-			at[p.key] = p.line
+		if _, ok := seen[p.key]; !ok {
+			seen[p.key] = p.at
 			own = append(own, p)
 		}
 	}
@@ -215,7 +222,7 @@ func (d *decoder) structure(path string, n ast.Node, v reflect.Value) {
 		}
 		given[p.key] = true
 		here := join(path, p.key)
-		d.lines[here] = p.line
+		d.places[here] = p.at
 		d.value(here, p.value, v.FieldByIndex(f.Index), rulesOf(f))
 	}
 	for _, p := range unknown {
@@ -236,7 +243,7 @@ func (d *decoder) structure(path string, n ast.Node, v reflect.Value) {
 // key is not reported as missing as well.
 func (d *decoder) unknownKey(path string, p pair, fields fieldList, given map[string]bool) {
 	here := join(path, p.key)
-	d.lines[here] = p.line
+	d.places[here] = p.at
 	var keys []string
 	for _, f := range fields {
 		keys = append(keys, f.Tag.Get("yaml"))
@@ -265,8 +272,8 @@ func (d *decoder) sequence(path string, n ast.Node, v reflect.Value, r fieldRule
 	v.Set(reflect.MakeSlice(v.Type(), len(list.Values), len(list.Values)))
 	for i, item := range list.Values {
 		here := at(path, i)
-		if item != nil && item.GetToken() != nil {
-			d.lines[here] = item.GetToken().Position.Line
+		if item != nil {
+			d.places[here] = placeOf(item)
 		}
 		e := v.Index(i)
 		if isStruct(e.Type()) {
@@ -291,7 +298,7 @@ func (d *decoder) mapping(path string, n ast.Node, v reflect.Value, r fieldRules
 	v.Set(reflect.MakeMapWithSize(v.Type(), len(pairs)))
 	for _, p := range pairs {
 		here := join(path, p.key)
-		d.lines[here] = p.line
+		d.places[here] = p.at
 		e := reflect.New(v.Type().Elem()).Elem()
 		d.value(here, p.value, e, r)
 		v.SetMapIndex(reflect.ValueOf(p.key), e)

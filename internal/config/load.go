@@ -51,7 +51,7 @@ func Parse(name string, data []byte, getenv func(string) (string, bool), readFil
 	}
 	d := &decoder{getenv: getenv, targets: map[*ast.AliasNode]ast.Node{}, report: report{
 		bad:    map[string]bool{},
-		origin: origin{file: name, lines: map[string]int{}, literal: map[string]bool{}},
+		origin: origin{file: name, places: map[string]place{}, literal: map[string]bool{}},
 	}}
 	findTargets(root, map[string]ast.Node{}, d.targets)
 	c := Default()

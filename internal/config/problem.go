@@ -50,22 +50,27 @@ func (p Problems) Error() string {
 // origin remembers where the values of a Config came from.
 type origin struct {
 	file    string
-	lines   map[string]int  // line by path; a path is there if the file has the key
-	literal map[string]bool // paths of secrets that stand in the file itself
+	places  map[string]place // by path; a path is there if the file has the key
+	literal map[string]bool  // paths of secrets that stand in the file itself
 }
+
+// place is where something stands in the file, from 1.
+type place struct{ line, column int }
 
 // given says whether the file has the key.
-func (o *origin) given(path string) bool { return o.lines[path] > 0 }
+func (o *origin) given(path string) bool { return o.places[path].line > 0 }
 
-// line finds the line of a path, or that of the nearest thing around it.
-func (o *origin) line(path string) int {
+// place finds where a path stands, or the nearest thing around it.
+func (o *origin) place(path string) place {
 	for ; path != ""; path = parent(path) {
-		if n := o.lines[path]; n > 0 {
-			return n
+		if at := o.places[path]; at.line > 0 {
+			return at
 		}
 	}
-	return 0
+	return place{}
 }
+
+func (o *origin) line(path string) int { return o.place(path).line }
 
 // parent cuts the last step off a path.
 func parent(path string) string {
@@ -133,5 +138,7 @@ func (r *report) err() error {
 }
 
 func (r *report) sort() {
-	slices.SortStableFunc(r.list, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
+	slices.SortStableFunc(r.list, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(r.place(a.Path).column, r.place(b.Path).column))
+	})
 }
