@@ -19,6 +19,7 @@ const (
 	ErrModelNotFound       ErrorType = "model_not_found"
 	ErrNoEndpoints         ErrorType = "no_endpoints_found"
 	ErrNotFound            ErrorType = "not_found"
+	ErrNotRecorded         ErrorType = "not_recorded"
 	ErrPayloadTooLarge     ErrorType = "payload_too_large"
 	ErrRateLimited         ErrorType = "rate_limited"
 	ErrProvider            ErrorType = "provider_error"
@@ -45,6 +46,7 @@ var errorWords = map[ErrorType]struct {
 	ErrModelNotFound:       {http.StatusNotFound, "not_found", "model_not_found", false},
 	ErrNoEndpoints:         {http.StatusNotFound, "not_found", "no_endpoints", false},
 	ErrNotFound:            {http.StatusNotFound, "not_found", "", false},
+	ErrNotRecorded:         {http.StatusNotFound, "not_found", "", false},
 	ErrPayloadTooLarge:     {http.StatusRequestEntityTooLarge, "payload_too_large", "", false},
 	ErrRateLimited:         {http.StatusTooManyRequests, "rate_limit_exceeded", "capacity_exhausted", true},
 	ErrProvider:            {http.StatusBadGateway, "provider_unavailable", "temporarily_unavailable", true},

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"myip.co.kr/hearth"
+	"myip.co.kr/hearth/internal/dialect"
 	"myip.co.kr/hearth/internal/meter"
-	"myip.co.kr/hearth/internal/sse"
 	"myip.co.kr/hearth/internal/upstream"
 )
 
@@ -59,9 +59,7 @@ func (r *Relay) writeTail(w http.ResponseWriter, x *exchange, fault *hearth.Erro
 	} else {
 		chunk = x.stamp.AppendFinal(nil, x.gen.FinishReason, x.gen.NativeFinish, x.gen.Usage, x.gen.Bill)
 	}
-	tail := sse.AppendData(make([]byte, 0, len(chunk)+32), chunk)
-	tail = sse.AppendData(tail, []byte("[DONE]"))
-	if _, err := w.Write(tail); err != nil {
+	if _, err := w.Write(dialect.AppendLastEvents(nil, chunk)); err != nil {
 		r.log.Debug("caller left before the last byte", "generation", x.gen.ID, "err", err)
 	}
 }
@@ -188,8 +186,8 @@ func (r *Relay) record(x *exchange) error {
 		return nil
 	}
 	x.recorded = true
+	defer r.ledger.Unreserve()
 	if !x.worth {
-		r.ledger.Unreserve()
 		return nil
 	}
 	x.gen.FirstToken, x.gen.Duration, x.gen.Generating = x.watch.ToFirstToken(), x.watch.Elapsed(), x.watch.Generating()

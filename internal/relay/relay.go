@@ -190,3 +190,12 @@ func (r *Relay) Explain(w http.ResponseWriter, req *http.Request) (*hearth.Reque
 	}
 	return &chat.Request, ch, v.Slots, nil
 }
+
+// Generation finds the record of a request by its id. Whether the caller may see it is for the server to decide, by its
+// KeyID. The error is a *hearth.Error of type not_found, or the store's.
+func (r *Relay) Generation(ctx context.Context, id string) (*hearth.Generation, error) {
+	return r.ledger.Generation(ctx, id)
+}
+
+// AppendError appends the body with which an error is told to a caller of the chat API.
+func AppendError(dst []byte, e *hearth.Error) []byte { return dialect.AppendError(dst, e) }

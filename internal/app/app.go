@@ -1,0 +1,182 @@
+// Package app is the only wiring: it builds everything from a configuration and owns the order in which it starts and
+// ends. Commands and end-to-end tests use it.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"myip.co.kr/hearth"
+	"myip.co.kr/hearth/internal/account"
+	"myip.co.kr/hearth/internal/config"
+	"myip.co.kr/hearth/internal/driver"
+	"myip.co.kr/hearth/internal/health"
+	"myip.co.kr/hearth/internal/journal"
+	"myip.co.kr/hearth/internal/ledger"
+	"myip.co.kr/hearth/internal/relay"
+	"myip.co.kr/hearth/internal/server"
+	"myip.co.kr/hearth/internal/slot"
+	"myip.co.kr/hearth/internal/store"
+	"myip.co.kr/hearth/internal/upstream"
+)
+
+// writeLimit ends a stream whose caller takes nothing for so long.
+const writeLimit = 30 * time.Second
+
+// Options are what a command decides, not the configuration.
+type Options struct {
+	Log     *slog.Logger
+	Version string
+	// AdoptKey is accepted as a caller's key when the database has no keys yet, in place of a made-up one.
+	AdoptKey string
+	// FirstKeys is told the keys that the first start on an empty database made; user is empty if one was adopted. An
+	// error undoes the start: keys that nobody saw are of no use.
+	FirstKeys func(admin, user string) error
+}
+
+// App is a built gateway. Serve runs it, Close ends what Serve did not.
+type App struct {
+	Catalog  *hearth.Catalog
+	Accounts *account.Accounts
+	Server   *server.Server
+
+	cfg      *config.Config
+	log      *slog.Logger
+	fleet    *slot.Fleet
+	upstream *upstream.Client
+	ledger   *ledger.Ledger
+	closers  []func(context.Context) error // in the order of Close
+}
+
+// Open builds the gateway: data directory, database, journal, slots, routes. Nothing is started but what records need.
+func Open(ctx context.Context, cfg *config.Config, o Options) (a *App, err error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	a = &App{cfg: cfg, log: o.Log}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.Close(context.WithoutCancel(ctx)))
+		}
+	}()
+	if a.Catalog, err = cfg.Catalog(); err != nil {
+		return a, err
+	}
+	salt, err := a.openRecords(ctx)
+	if err != nil {
+		return a, err
+	}
+	if err := a.firstKeys(ctx, o); err != nil {
+		return a, err
+	}
+	if a.fleet, err = slot.NewFleet(a.Catalog, driver.New(driver.Options{Log: o.Log}), o.Log); err != nil {
+		return a, err
+	}
+	a.closers = append([]func(context.Context) error{a.fleet.Close}, a.closers...)
+	if a.upstream, err = upstream.New(a.Catalog, "hearth/"+o.Version); err != nil {
+		return a, err
+	}
+	tracker := health.NewTracker(a.Catalog)
+	rel := relay.New(relay.Options{
+		HeaderPrefix: cfg.HeadersPrefix, IDPrefix: cfg.GenerationPrefix, MaxBody: int64(cfg.Request.MaxBody),
+		MaxBodyTotal: int64(cfg.Request.MaxBodyTotal), WriteLimit: writeLimit, UserSalt: salt,
+	}, relay.Parts{Catalog: a.Catalog, Fleet: a.fleet, Health: tracker, Upstream: a.upstream, Ledger: a.ledger, Log: o.Log})
+	a.Server = server.New(server.Options{PublicCatalog: cfg.PublicCatalog, CORSOrigins: cfg.CORSOrigins}, server.Parts{
+		Catalog: a.Catalog, Relay: rel, Accounts: a.Accounts, Fleet: a.fleet, Health: tracker, Log: o.Log,
+	})
+	return a, nil
+}
+
+// openRecords opens the data directory, the journal (whose lock keeps a second gateway out), the database, the keys and
+// the ledger.
+func (a *App) openRecords(ctx context.Context) (salt []byte, err error) {
+	dir := a.cfg.DataDir
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make data_dir: %w", err)
+	}
+	durability := journal.Process
+	if a.cfg.Records.Durability == "power" {
+		durability = journal.Power
+	}
+	j, err := journal.Open(journal.Options{
+		Dir: filepath.Join(dir, "journal"), MaxBytes: int64(a.cfg.Records.MaxJournal), Durability: durability, Log: a.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.push(func(context.Context) error { return j.Close() })
+	st, err := OpenStore(ctx, a.cfg)
+	if err != nil {
+		return nil, err
+	}
+	a.push(func(context.Context) error { return st.Close() })
+	if a.Accounts, err = account.Open(ctx, st, a.cfg.KeyPrefix); err != nil {
+		return nil, err
+	}
+	a.push(func(context.Context) error { a.Accounts.Close(); return nil })
+	if a.ledger, err = ledger.Open(ctx, j, st, a.log); err != nil {
+		return nil, err
+	}
+	a.push(a.ledger.Close)
+	return st.Salt(), nil
+}
+
+// OpenStore opens the database of a configuration's data directory, which it makes if need be.
+func OpenStore(ctx context.Context, cfg *config.Config) (*store.Store, error) {
+	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
+		return nil, fmt.Errorf("make data_dir: %w", err)
+	}
+	return store.Open(ctx, filepath.Join(cfg.DataDir, "hearth.db"))
+}
+
+// push puts a closer in front: what was opened last is closed first.
+func (a *App) push(f func(context.Context) error) {
+	a.closers = append([]func(context.Context) error{f}, a.closers...)
+}
+
+// firstKeys makes one admin and one user key on an empty database.
+func (a *App) firstKeys(ctx context.Context, o Options) error {
+	keys, err := a.Accounts.List(ctx)
+	if err != nil || len(keys) > 0 {
+		return err
+	}
+	admin, adminKey, err := a.Accounts.Create(ctx, "first admin key", true)
+	if err != nil {
+		return fmt.Errorf("make the first admin key: %w", err)
+	}
+	user := ""
+	if o.AdoptKey != "" {
+		if _, err := a.Accounts.Adopt(ctx, "key from the environment", o.AdoptKey, false); err != nil {
+			return fmt.Errorf("accept the key given in the environment: %w", err)
+		}
+	} else if user, _, err = a.Accounts.Create(ctx, "first user key", false); err != nil {
+		return fmt.Errorf("make the first user key: %w", err)
+	}
+	if o.FirstKeys == nil {
+		return nil
+	}
+	if err := o.FirstKeys(admin, user); err != nil {
+		_, derr := a.Accounts.Disable(ctx, adminKey.ID)
+		return errors.Join(fmt.Errorf("hand out the first keys: %w", err), derr)
+	}
+	return nil
+}
+
+// Close ends everything in the order of a shutdown: the journal is synced before engines are stopped, the database is
+// closed last.
+func (a *App) Close(ctx context.Context) error {
+	var errs []error
+	for _, f := range a.closers {
+		errs = append(errs, f(ctx))
+	}
+	a.closers = nil
+	if a.upstream != nil {
+		a.upstream.Close()
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,88 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"myip.co.kr/hearth/internal/upstream"
+)
+
+const (
+	headerTimeout = 10 * time.Second
+	idleTimeout   = 120 * time.Second
+	maxHeaders    = 64 << 10
+	// lastWords is how long requests that outlast the grace may take to send their error event.
+	lastWords = 3 * time.Second
+	// engineStop bounds the stop of the engines and the closing of the records.
+	engineStop = 60 * time.Second
+)
+
+// Serve answers on ln until ctx ends, and then shuts down: not ready for lame_duck, listener closed, waiters refused,
+// requests in flight until grace, the rest ended with an error event, records synced, engines stopped, database
+// closed. hurry skips the waiting.
+func (a *App) Serve(ctx context.Context, ln net.Listener, hurry <-chan struct{}) error {
+	base, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	srv := &http.Server{
+		Handler: a.Server, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaders,
+		BaseContext: func(net.Listener) context.Context { return base },
+		ErrorLog:    slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- srv.Serve(ln) }()
+	select {
+	case err := <-failed:
+		return errors.Join(fmt.Errorf("serve %s: %w", ln.Addr(), err), a.Close(context.WithoutCancel(ctx)))
+	case <-ctx.Done():
+	}
+	a.log.Info("shutting down", "lame_duck", a.cfg.Shutdown.LameDuck, "grace", a.cfg.Shutdown.Grace)
+	a.Server.Drain()
+	pause(a.cfg.Shutdown.LameDuck, hurry)
+
+	a.drain(srv, hurry, cancel)
+	<-failed
+	end, stop := context.WithTimeout(context.WithoutCancel(ctx), engineStop)
+	defer stop()
+	err := a.Close(end)
+	a.log.Info("stopped", "err", err)
+	return err
+}
+
+// drain closes the listener and lets requests finish until the grace is over; those that outlast it get an error event.
+func (a *App) drain(srv *http.Server, hurry <-chan struct{}, cancel context.CancelCauseFunc) {
+	grace, stop := context.WithTimeout(context.Background(), max(a.cfg.Shutdown.Grace, time.Millisecond))
+	defer stop()
+	go func() {
+		select {
+		case <-hurry:
+			stop()
+		case <-grace.Done():
+		}
+	}()
+	a.fleet.RefuseWaiters()
+	if srv.Shutdown(grace) == nil {
+		return
+	}
+	a.log.Warn("grace is over: ending the requests that are left")
+	cancel(upstream.ErrShutdown)
+	last, done := context.WithTimeout(context.Background(), lastWords)
+	defer done()
+	if err := srv.Shutdown(last); err != nil {
+		a.log.Warn("closing connections that did not end", "err", srv.Close())
+	}
+}
+
+// pause waits for d, or until hurry is closed.
+func pause(d time.Duration, hurry <-chan struct{}) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-hurry:
+	}
+}

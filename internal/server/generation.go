@@ -1,0 +1,204 @@
+package server
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"myip.co.kr/hearth"
+)
+
+// generationJSON has all keys of OpenRouter's generation object, present even when null, and ours behind them.
+type generationJSON struct {
+	ID                 string         `json:"id"`
+	UpstreamID         *string        `json:"upstream_id"`
+	RequestID          *string        `json:"request_id"`
+	SessionID          *string        `json:"session_id"`
+	CacheSourceID      *string        `json:"response_cache_source_id"`
+	CreatedAt          string         `json:"created_at"`
+	Model              *string        `json:"model"`
+	Router             *string        `json:"router"`
+	ProviderName       *string        `json:"provider_name"`
+	ProviderResponses  []responseJSON `json:"provider_responses"`
+	PresetID           *string        `json:"preset_id"`
+	APIType            string         `json:"api_type"`
+	AppID              *int           `json:"app_id"`
+	Origin             string         `json:"origin"`
+	HTTPReferer        *string        `json:"http_referer"`
+	UserAgent          *string        `json:"user_agent"`
+	ExternalUser       *string        `json:"external_user"`
+	WorkspaceID        *string        `json:"workspace_id"`
+	DataRegion         string         `json:"data_region"`
+	IsBYOK             bool           `json:"is_byok"`
+	Streamed           bool           `json:"streamed"`
+	Cancelled          bool           `json:"cancelled"`
+	FinishReason       *string        `json:"finish_reason"`
+	NativeFinishReason *string        `json:"native_finish_reason"`
+	ServiceTier        *string        `json:"service_tier"`
+	Latency            *int64         `json:"latency"`
+	GenerationTime     *int64         `json:"generation_time"`
+	ModerationLatency  *int64         `json:"moderation_latency"`
+	TokensPrompt       int64          `json:"tokens_prompt"`
+	TokensCompletion   int64          `json:"tokens_completion"`
+	NativePrompt       int64          `json:"native_tokens_prompt"`
+	NativeCompletion   int64          `json:"native_tokens_completion"`
+	NativeReasoning    int64          `json:"native_tokens_reasoning"`
+	NativeCached       int64          `json:"native_tokens_cached"`
+	NativeImages       *int64         `json:"native_tokens_completion_images"`
+	MediaPrompt        *int64         `json:"num_media_prompt"`
+	MediaCompletion    *int64         `json:"num_media_completion"`
+	AudioPrompt        *int64         `json:"num_input_audio_prompt"`
+	SearchResults      *int64         `json:"num_search_results"`
+	Fetches            *int64         `json:"num_fetches"`
+	SearchEngine       *string        `json:"web_search_engine"`
+	Usage              hearth.Nano    `json:"usage"`
+	TotalCost          hearth.Nano    `json:"total_cost"`
+	CacheDiscount      *hearth.Nano   `json:"cache_discount"`
+	UpstreamCost       *hearth.Nano   `json:"upstream_inference_cost"`
+
+	Currency    string        `json:"currency"`
+	CostDetails costJSON      `json:"cost_details"`
+	UsageSource string        `json:"usage_source"` // "upstream", or "none": the upstream reported no usage
+	Requested   []string      `json:"requested_models"`
+	Endpoint    *string       `json:"endpoint_id"`
+	Estimate    int           `json:"estimate_tokens"`
+	Status      int           `json:"http_status"`
+	Error       *string       `json:"error_type"`
+	Duration    int64         `json:"duration"`
+	Title       *string       `json:"title"`
+	Notes       []string      `json:"notes"`
+	Dropped     []hearth.Drop `json:"dropped"`
+}
+
+// costJSON is what the bill was computed from: the provider's own price and currency, the rate and the margin.
+type costJSON struct {
+	PromptCost     hearth.Nano `json:"prompt_cost"`
+	CompletionCost hearth.Nano `json:"completion_cost"`
+	ProviderCost   string      `json:"provider_cost"`
+	ProviderIn     string      `json:"provider_currency"`
+	Rate           string      `json:"exchange_rate"`
+	Margin         string      `json:"margin"`
+	ListPrompt     *string     `json:"list_price_prompt"`     // per 1M tokens
+	ListCompletion *string     `json:"list_price_completion"` // per 1M tokens
+}
+
+// responseJSON is one candidate that was tried or skipped. Status is the upstream's HTTP code, the word of a skipped
+// candidate, or null.
+type responseJSON struct {
+	Status       any     `json:"status"`
+	SkipReason   *string `json:"skip_reason"`
+	ProviderName string  `json:"provider_name"`
+	EndpointID   string  `json:"endpoint_id"`
+	Model        string  `json:"model_permaslug"`
+	ID           *string `json:"id"`
+	IsBYOK       bool    `json:"is_byok"`
+	Latency      int64   `json:"latency"`   // ms
+	SlotWait     int64   `json:"slot_wait"` // ms, part of latency
+	Message      *string `json:"message"`
+}
+
+func (s *Server) generation(w http.ResponseWriter, r *http.Request) error {
+	key, err := s.authorise(w, r)
+	if err != nil {
+		return err
+	}
+	id := r.URL.Query().Get("id")
+	if id == "" {
+		return hearth.Invalid("id", "add ?id= and the value of the X-Generation-Id header of the answer")
+	}
+	g, err := s.Relay.Generation(r.Context(), id)
+	var he *hearth.Error
+	if err != nil && !(errors.As(err, &he) && he.Type == hearth.ErrNotFound) {
+		return err
+	}
+	if g == nil || g.KeyID != key.ID && !key.Admin {
+		return hearth.Errorf(hearth.ErrNotRecorded, "no record of a generation %q under this key: requests refused with 400, 401 or 413 are not recorded", printable(id))
+	}
+	numeric := r.URL.Query().Get("status") == "numeric" || strings.Contains(strings.ToLower(r.UserAgent()), "openrouter")
+	return writeJSON(w, http.StatusOK, struct {
+		Data generationJSON `json:"data"`
+	}{s.generationJSON(g, numeric)})
+}
+
+func (s *Server) generationJSON(g *hearth.Generation, numeric bool) generationJSON {
+	j := generationJSON{
+		ID: g.ID, UpstreamID: orNull(g.UpstreamID), CreatedAt: g.CreatedAt.UTC().Format(time.RFC3339Nano), Model: orNull(g.Model),
+		ProviderName: orNull(g.Provider), ProviderResponses: s.responses(g, numeric), APIType: g.APIType, Origin: g.Origin,
+		HTTPReferer: orNull(g.Referer), UserAgent: orNull(g.UserAgent), DataRegion: "global", Streamed: g.Streamed,
+		Cancelled: g.Cancelled, FinishReason: orNull(g.FinishReason), NativeFinishReason: orNull(g.NativeFinish),
+		Latency: orNull(g.FirstToken.Milliseconds()), GenerationTime: orNull(g.Generating.Milliseconds()),
+		TokensPrompt: g.Usage.PromptTokens, TokensCompletion: g.Usage.CompletionTokens,
+		NativePrompt: g.Usage.PromptTokens, NativeCompletion: g.Usage.CompletionTokens,
+		NativeReasoning: g.Usage.ReasoningTokens, NativeCached: g.Usage.CachedTokens,
+		Usage: g.Bill.Cost, TotalCost: g.Bill.Cost, UpstreamCost: &g.Bill.Cost, Currency: g.Bill.Currency,
+		UsageSource: "upstream", Requested: g.Requested, Endpoint: orNull(g.Endpoint), Estimate: g.Estimate, Status: g.HTTP,
+		Error: orNull(g.Error), Duration: g.Duration.Milliseconds(), Title: orNull(g.Title),
+		Notes: append([]string{}, g.Notes...), Dropped: append([]hearth.Drop{}, g.Drops...),
+		CostDetails: costJSON{
+			PromptCost: g.Bill.PromptCost, CompletionCost: g.Bill.CompletionCost,
+			ProviderCost: g.Bill.Upstream.String(), ProviderIn: g.Bill.ListIn,
+			Rate: g.Bill.Rate.String(), Margin: g.Bill.Margin.String(),
+		},
+	}
+	if !g.Usage.Reported {
+		j.UsageSource = "none"
+	}
+	if p := g.Bill.List; p != nil {
+		j.CostDetails.ListPrompt, j.CostDetails.ListCompletion = orNull(p.Prompt.String()), orNull(p.Completion.String())
+	}
+	return j
+}
+
+// responses are all candidates tried or skipped up to the winner, in chain order. What the caller's own conditions
+// excluded stands in dropped only.
+func (s *Server) responses(g *hearth.Generation, numeric bool) []responseJSON {
+	out := []responseJSON{}
+	drops := g.Drops
+	skipped := func(upTo int) {
+		for len(drops) > 0 && drops[0].Before <= upTo {
+			if d := drops[0]; d.Skip != "" {
+				out = append(out, responseJSON{
+					Status: word(d.Skip, numeric), SkipReason: orNull(string(d.Skip)), ProviderName: s.providerName(d.Provider),
+					EndpointID: d.Endpoint, Model: d.Model, Message: orNull(d.Reason),
+				})
+			}
+			drops = drops[1:]
+		}
+	}
+	for i, a := range g.Attempts {
+		skipped(i)
+		j := responseJSON{
+			SkipReason: orNull(string(a.Skip)), ProviderName: a.Provider, EndpointID: a.Endpoint, Model: a.Model,
+			ID: orNull(a.UpstreamID), Latency: a.Latency.Milliseconds(), SlotWait: a.SlotWait.Milliseconds(), Message: orNull(a.Message),
+		}
+		switch {
+		case a.Skip != "":
+			j.Status = word(a.Skip, numeric)
+		case a.Status != 0:
+			j.Status = a.Status
+		}
+		out = append(out, j)
+	}
+	if g.Endpoint == "" {
+		skipped(len(g.Drops) + len(g.Attempts))
+	}
+	return out
+}
+
+// word is a skip word as a status: null for clients that can only read numbers.
+func word(r hearth.SkipReason, numeric bool) any {
+	if numeric {
+		return nil
+	}
+	return string(r)
+}
+
+func (s *Server) providerName(slug string) string {
+	for _, p := range s.Catalog.Providers {
+		if p.Slug == slug {
+			return p.Name
+		}
+	}
+	return slug
+}

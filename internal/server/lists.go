@@ -1,0 +1,253 @@
+package server
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/shopspring/decimal"
+
+	"myip.co.kr/hearth"
+)
+
+// The lists of models, endpoints and providers, in OpenRouter's shapes. Field order matters where a comment says so.
+
+type modelJSON struct {
+	ID            string            `json:"id"`
+	CanonicalSlug string            `json:"canonical_slug"`
+	Name          string            `json:"name"`
+	Created       int64             `json:"created"`
+	Description   string            `json:"description"`
+	ContextLength *int              `json:"context_length"`
+	Architecture  architectureJSON  `json:"architecture"`
+	Pricing       pricingJSON       `json:"pricing"`
+	TopProvider   topProviderJSON   `json:"top_provider"`
+	PerRequest    *struct{}         `json:"per_request_limits"`
+	Supported     []string          `json:"supported_parameters"`
+	Defaults      *struct{}         `json:"default_parameters"`
+	Voices        *struct{}         `json:"supported_voices"`
+	Links         map[string]string `json:"links"`
+}
+
+type architectureJSON struct {
+	Modality  string   `json:"modality"`
+	Input     []string `json:"input_modalities"`
+	Output    []string `json:"output_modalities"`
+	Tokenizer string   `json:"tokenizer"`
+	Instruct  *string  `json:"instruct_type"`
+}
+
+// pricingJSON is per token, per image and per request, as decimal strings in the billing currency.
+type pricingJSON struct {
+	Prompt     string `json:"prompt"`
+	Completion string `json:"completion"`
+	Request    string `json:"request"`
+	Image      string `json:"image"`
+	CacheRead  string `json:"input_cache_read"`
+	CacheWrite string `json:"input_cache_write"`
+	Reasoning  string `json:"internal_reasoning"`
+	Currency   string `json:"currency"`
+}
+
+type topProviderJSON struct {
+	ContextLength *int `json:"context_length"`
+	MaxCompletion *int `json:"max_completion_tokens"`
+	IsModerated   bool `json:"is_moderated"`
+}
+
+// endpointJSON holds exactly one "status", and not as its last key: the documented way to read it is grep.
+type endpointJSON struct {
+	Name          string      `json:"name"`
+	ModelID       string      `json:"model_id"`
+	ModelName     string      `json:"model_name"`
+	ProviderName  string      `json:"provider_name"`
+	Tag           string      `json:"tag"`
+	Status        int         `json:"status"`
+	Priority      int         `json:"priority"`
+	Local         bool        `json:"local"`
+	Slot          *slotJSON   `json:"slot,omitempty"`
+	ContextLength *int        `json:"context_length"`
+	MaxCompletion *int        `json:"max_completion_tokens"`
+	MaxPrompt     *int        `json:"max_prompt_tokens"`
+	Quantization  *string     `json:"quantization"`
+	Pricing       pricingJSON `json:"pricing"`
+	Supported     []string    `json:"supported_parameters"`
+	Caching       bool        `json:"supports_implicit_caching"`
+	ToolChoice    toolChoice  `json:"supports_tool_choice"`
+	Uptime5m      *float64    `json:"uptime_last_5m"`
+	Uptime30m     *float64    `json:"uptime_last_30m"`
+	Uptime1d      *float64    `json:"uptime_last_1d"`
+	Latency       *struct{}   `json:"latency_last_30m"`
+	Throughput    *struct{}   `json:"throughput_last_30m"`
+}
+
+type slotJSON struct {
+	State    string  `json:"state"`
+	Node     string  `json:"node"`
+	Inflight int     `json:"inflight"`
+	Waiting  int     `json:"waiting"`
+	LoadRest float64 `json:"load_rest_seconds"`
+}
+
+type toolChoice struct {
+	Auto     bool `json:"auto"`
+	None     bool `json:"none"`
+	Required bool `json:"required"`
+	Function bool `json:"function"`
+}
+
+// parameters are those every OpenAI-compatible upstream takes; others are passed on untouched.
+var parameters = []string{
+	"max_tokens", "max_completion_tokens", "temperature", "top_p", "stop", "seed", "frequency_penalty", "presence_penalty",
+	"response_format", "structured_outputs", "tools", "tool_choice", "reasoning", "include_reasoning", "logprobs", "top_logprobs",
+}
+
+func (s *Server) models(w http.ResponseWriter, _ *http.Request) error {
+	data := make([]modelJSON, 0, len(s.Catalog.Models))
+	for _, m := range s.Catalog.Models {
+		data = append(data, s.modelJSON(m))
+	}
+	return writeJSON(w, http.StatusOK, struct {
+		Data  []modelJSON        `json:"data"`
+		Total int                `json:"total_count"`
+		Links map[string]*string `json:"links"`
+	}{data, len(data), map[string]*string{"next": nil}})
+}
+
+func (s *Server) model(w http.ResponseWriter, r *http.Request) error {
+	m, err := s.findModel(r)
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, struct {
+		Data modelJSON `json:"data"`
+	}{s.modelJSON(m)})
+}
+
+func (s *Server) endpoints(w http.ResponseWriter, r *http.Request) error {
+	m, err := s.findModel(r)
+	if err != nil {
+		return err
+	}
+	list := make([]endpointJSON, 0, len(m.Endpoints))
+	for _, e := range m.Endpoints {
+		list = append(list, s.endpointJSON(e))
+	}
+	type data struct {
+		ID           string           `json:"id"`
+		Name         string           `json:"name"`
+		Created      int64            `json:"created"`
+		Description  string           `json:"description"`
+		Architecture architectureJSON `json:"architecture"`
+		Endpoints    []endpointJSON   `json:"endpoints"`
+	}
+	return writeJSON(w, http.StatusOK, struct {
+		Data data `json:"data"`
+	}{data{m.ID, m.Name, m.Created, m.Description, architecture(m), list}})
+}
+
+func (s *Server) providers(w http.ResponseWriter, _ *http.Request) error {
+	type provider struct {
+		Name    string   `json:"name"`
+		Slug    string   `json:"slug"`
+		Local   bool     `json:"local"`
+		Privacy *string  `json:"privacy_policy_url"`
+		Terms   *string  `json:"terms_of_service_url"`
+		Status  *string  `json:"status_page_url"`
+		HQ      *string  `json:"headquarters"`
+		Centers []string `json:"datacenters"`
+	}
+	data := make([]provider, 0, len(s.Catalog.Providers))
+	for _, p := range s.Catalog.Providers {
+		data = append(data, provider{
+			Name: p.Name, Slug: p.Slug, Local: p.Kind == hearth.Local,
+			Privacy: orNull(p.PrivacyURL), Terms: orNull(p.TermsURL), Status: orNull(p.StatusURL),
+		})
+	}
+	return writeJSON(w, http.StatusOK, struct {
+		Data []provider `json:"data"`
+	}{data})
+}
+
+func (s *Server) findModel(r *http.Request) (*hearth.Model, error) {
+	id := r.PathValue("author") + "/" + r.PathValue("slug")
+	if m := s.Catalog.Resolve(id); m != nil {
+		return m, nil
+	}
+	return nil, hearth.Errorf(hearth.ErrModelNotFound, "there is no model %q; GET /api/v1/models lists the models", printable(id))
+}
+
+func (s *Server) modelJSON(m *hearth.Model) modelJSON {
+	j := modelJSON{
+		ID: m.ID, CanonicalSlug: m.ID, Name: m.Name, Created: m.Created, Description: m.Description,
+		Architecture: architecture(m), Supported: parameters,
+		Links: map[string]string{"details": "/api/v1/models/" + m.ID + "/endpoints"},
+	}
+	window := 0
+	for _, e := range m.Endpoints {
+		window = max(window, e.Context)
+	}
+	j.ContextLength = orNull(window)
+	j.Pricing.Currency = s.Catalog.Currency
+	if len(m.Endpoints) > 0 {
+		e := m.Endpoints[0]
+		j.Pricing = pricing(e.Price, s.Catalog.Currency)
+		j.TopProvider = topProviderJSON{ContextLength: orNull(e.Context), MaxCompletion: orNull(e.MaxOutput)}
+	}
+	return j
+}
+
+func (s *Server) endpointJSON(e *hearth.Endpoint) endpointJSON {
+	j := endpointJSON{
+		Name: e.Provider.Name + " | " + e.Model.ID, ModelID: e.Model.ID, ModelName: e.Model.Name,
+		ProviderName: e.Provider.Name, Tag: e.Tag, Status: s.status(e), Priority: e.Priority, Local: e.Local(),
+		ContextLength: orNull(e.Context), MaxCompletion: orNull(e.MaxOutput), Quantization: orNull(e.Quantization),
+		Pricing: pricing(e.Price, s.Catalog.Currency), Supported: parameters, Caching: true,
+		ToolChoice: toolChoice{true, true, true, true},
+	}
+	if e.Slot != nil {
+		v := s.Fleet.View(e.Slot.Index)
+		j.Slot = &slotJSON{State: v.State.String(), Node: e.Slot.Node.Name, Inflight: v.Inflight, Waiting: v.Waiting, LoadRest: v.LoadRest.Seconds()}
+	}
+	return j
+}
+
+// status is 0 when the endpoint would be tried and answer at once; -1 starting, -2 asleep, -3 its node is busy with
+// another model, -5 failed or cooling down, -10 disabled.
+func (s *Server) status(e *hearth.Endpoint) int {
+	switch {
+	case e.Disabled:
+		return -10
+	case s.Health.View()[e.Index].Out(time.Now()):
+		return -5
+	case e.Slot != nil:
+		return s.Fleet.View(e.Slot.Index).Status()
+	}
+	return 0
+}
+
+func architecture(m *hearth.Model) architectureJSON {
+	in := m.Input
+	if len(in) == 0 {
+		in = []string{"text"}
+	}
+	return architectureJSON{Modality: strings.Join(in, "+") + "->text", Input: in, Output: []string{"text"}, Tokenizer: "Other"}
+}
+
+func pricing(p hearth.Price, currency string) pricingJSON {
+	perToken := func(d decimal.Decimal) string { return d.Shift(-6).String() }
+	return pricingJSON{
+		Prompt: perToken(p.Prompt), Completion: perToken(p.Completion), Request: p.Request.String(), Image: p.Image.String(),
+		CacheRead: perToken(p.CacheRead), CacheWrite: perToken(p.CacheWrite), Reasoning: perToken(p.Reasoning),
+		Currency: currency,
+	}
+}
+
+// orNull is a pointer to v, or nil (JSON null) if v says nothing.
+func orNull[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}

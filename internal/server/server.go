@@ -1,0 +1,189 @@
+// Package server is the HTTP face of the gateway: the whole route table on one page, and one place that writes errors.
+package server
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"sort"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"myip.co.kr/hearth"
+	"myip.co.kr/hearth/internal/account"
+	"myip.co.kr/hearth/internal/health"
+	"myip.co.kr/hearth/internal/relay"
+	"myip.co.kr/hearth/internal/slot"
+)
+
+// Options are the settings of a Server.
+type Options struct {
+	PublicCatalog bool     // the lists of models, endpoints and providers need no key
+	CORSOrigins   []string // "*" = any
+}
+
+// Parts are what a Server shows.
+type Parts struct {
+	Catalog  *hearth.Catalog
+	Relay    *relay.Relay
+	Accounts *account.Accounts
+	Fleet    *slot.Fleet
+	Health   *health.Tracker
+	Log      *slog.Logger
+}
+
+// Server answers the gateway's routes.
+type Server struct {
+	Parts
+	opt      Options
+	mux      *http.ServeMux
+	methods  map[string][]string // path pattern → methods, for 405
+	draining atomic.Bool
+}
+
+// handler is a route's function. What it returns is written by one place.
+type handler func(w http.ResponseWriter, r *http.Request) error
+
+// New makes the server with all its routes.
+func New(o Options, p Parts) *Server {
+	s := &Server{Parts: p, opt: o, mux: http.NewServeMux(), methods: make(map[string][]string)}
+	s.route("GET", "/health", s.health)
+	s.route("GET", "/ready", s.ready)
+	for _, base := range [...]string{"/api/v1", "/v1"} {
+		s.route("POST", base+"/chat/completions", s.chat)
+		s.route("POST", base+"/chain", s.keyed(s.explain))
+		s.route("GET", base+"/generation", s.generation)
+		s.route("GET", base+"/models", s.catalog(s.models))
+		s.route("GET", base+"/models/{author}/{slug}/endpoints", s.catalog(s.endpoints))
+		s.route("GET", base+"/model/{author}/{slug}", s.catalog(s.model))
+		s.route("GET", base+"/providers", s.catalog(s.providers))
+	}
+	s.mux.HandleFunc("/", s.wrap(s.unknown))
+	return s
+}
+
+// route registers a handler, and its path with any other method as a 405.
+func (s *Server) route(method, path string, h handler) {
+	s.mux.HandleFunc(method+" "+path, s.wrap(h))
+	if s.methods[path] == nil {
+		s.mux.HandleFunc(path, s.wrap(func(w http.ResponseWriter, r *http.Request) error { return s.wrongMethod(w, r, path) }))
+	}
+	s.methods[path] = append(s.methods[path], method)
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.draining.Load() {
+		w.Header().Set("Connection", "close")
+	}
+	if origin := r.Header.Get("Origin"); origin != "" && s.cors(w, r, origin) {
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// Drain makes /ready answer 503 and asks callers to close their connections. Requests are still answered.
+func (s *Server) Drain() { s.draining.Store(true) }
+
+// wrap runs a handler, writes its error and keeps a panic from ending the process.
+func (s *Server) wrap(h handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			p := recover()
+			if p == nil {
+				return
+			}
+			if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+				panic(p)
+			}
+			s.Log.Error("panic in a handler", "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
+			s.writeError(w, r, hearth.Errorf(hearth.ErrInternal, "the gateway made a mistake while handling this request; it has been logged"))
+		}()
+		if err := h(w, r); err != nil {
+			s.writeError(w, r, err)
+		}
+	}
+}
+
+// keyed lets only callers with a key through.
+func (s *Server) keyed(h handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if _, err := s.authorise(w, r); err != nil {
+			return err
+		}
+		return h(w, r)
+	}
+}
+
+// catalog lets everybody through, or only callers with a key, as configured.
+func (s *Server) catalog(h handler) handler {
+	if s.opt.PublicCatalog {
+		return h
+	}
+	return s.keyed(h)
+}
+
+// smallBody is what is still read of the body of a request that is refused, so that its connection can be used again.
+const smallBody = 64 << 10
+
+// authorise finds the caller's key from the headers alone.
+func (s *Server) authorise(w http.ResponseWriter, r *http.Request) (*hearth.Key, error) {
+	key, err := s.Accounts.Authorise(r.Header)
+	if err != nil && (r.ContentLength < 0 || r.ContentLength > smallBody) {
+		w.Header().Set("Connection", "close")
+	}
+	return key, err
+}
+
+func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
+	id := s.Relay.Name(w)
+	key, err := s.authorise(w, r)
+	if err != nil {
+		return err
+	}
+	return s.Relay.Chat(w, r, id, key)
+}
+
+// health says that the process lives.
+func (s *Server) health(w http.ResponseWriter, _ *http.Request) error {
+	return writeJSON(w, http.StatusOK, struct {
+		Status string `json:"status"`
+	}{"ok"})
+}
+
+// ready says whether new work is welcome.
+func (s *Server) ready(w http.ResponseWriter, _ *http.Request) error {
+	if s.draining.Load() {
+		e := hearth.Errorf(hearth.ErrOverloaded, "the gateway is shutting down")
+		e.RetryAfter = time.Second
+		return e
+	}
+	return writeJSON(w, http.StatusOK, struct {
+		Status string `json:"status"`
+	}{"ready"})
+}
+
+func (s *Server) unknown(_ http.ResponseWriter, r *http.Request) error {
+	return hearth.Errorf(hearth.ErrNotFound, "there is no route %s; the API is under /api/v1 (and /v1)", printable(r.URL.Path))
+}
+
+func (s *Server) wrongMethod(w http.ResponseWriter, r *http.Request, path string) error {
+	allowed := append([]string{"OPTIONS"}, s.methods[path]...)
+	sort.Strings(allowed)
+	w.Header().Set("Allow", strings.Join(allowed, ", "))
+	e := hearth.Errorf(hearth.ErrInvalidRequest, "%s is not allowed here; use %s", printable(r.Method), strings.Join(s.methods[path], " or "))
+	e.Status = http.StatusMethodNotAllowed
+	return e
+}
+
+// printable makes a caller's text fit for a message: bounded and quoted where it is not plain.
+func printable(s string) string {
+	if len(s) > 80 {
+		s = s[:80] + "…"
+	}
+	q := fmt.Sprintf("%q", s)
+	return q[1 : len(q)-1]
+}
