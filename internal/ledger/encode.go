@@ -94,8 +94,24 @@ func (o *object) name(name string) {
 }
 
 func (o *object) quote(s string) {
+	if plain(s) {
+		o.b = append(o.b, '"')
+		o.b = append(o.b, s...)
+		o.b = append(o.b, '"')
+		return
+	}
 	// The error only says that invalid UTF-8 was replaced, which is what is wanted.
 	o.b, _ = jsontext.AppendQuote(o.b, s)
+}
+
+// plain says whether s stands in JSON as it is: ASCII without anything to escape.
+func plain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }
 
 func (o *object) str(name, s string) {
