@@ -65,7 +65,7 @@ func TestBad(t *testing.T) {
 // elsewhere are messages that no small file can provoke; each has a test of its own.
 var elsewhere = []string{
 	"grows too large through its aliases", "names a file larger than 64 KiB", "cannot be read here",
-	"permission denied", "is larger than 1 MiB", "has more than %d words and signs", "merges an anchor into itself",
+	"permission denied", "is larger than 1 MiB", "has more than %d words and signs",
 }
 
 // TestBadCoversEveryMessage finds the messages in the source and wants each in a golden file.

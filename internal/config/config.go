@@ -5,8 +5,9 @@
 // default, the range and an example, and docs/configuration.md is made from both.
 //
 // Tags: yaml is the key; default is the value of an absent key; example is shown in the manual; min and max
-// bound what may be written; enum lists the words allowed; need:"yes" marks keys that must be there; env:"yes"
-// marks text in which ${env:NAME} is replaced; defaults changes defaults of the struct below ("key=value").
+// bound what may be written; enum lists the words allowed; need marks keys that must be there; env marks text in
+// which ${env:NAME} is replaced ("filled": by something that is not empty); defaults changes defaults of the struct
+// below ("key=value").
 package config
 
 import (
@@ -23,7 +24,7 @@ import (
 type Config struct {
 	// Listen is the address on which callers are served, as host:port. Keep the default while a reverse proxy on
 	// the same machine does TLS; use ":8800" to serve every network.
-	Listen string `yaml:"listen" default:"127.0.0.1:8800" example:":8800"`
+	Listen string `yaml:"listen" default:"127.0.0.1:8800" example:"\":8800\""`
 	// DataDir is the directory for the journal and the database; it is created if it is not there. A relative path
 	// starts at the directory of the configuration file.
 	DataDir string `yaml:"data_dir" default:"hearth-data" example:"/var/lib/hearth" env:"yes"`

@@ -24,14 +24,14 @@ type decoder struct {
 // fieldRules are what the tags of a field say of its value.
 type fieldRules struct {
 	min, max, enum string
-	env            bool
+	env            string
 	defaults       string
 }
 
 func rulesOf(f reflect.StructField) fieldRules {
 	return fieldRules{
 		min: f.Tag.Get("min"), max: f.Tag.Get("max"), enum: f.Tag.Get("enum"),
-		env: f.Tag.Get("env") == "yes", defaults: f.Tag.Get("defaults"),
+		env: f.Tag.Get("env"), defaults: f.Tag.Get("defaults"),
 	}
 }
 
@@ -80,10 +80,7 @@ func (d *decoder) value(path string, n ast.Node, v reflect.Value, r fieldRules) 
 // resolve follows anchors and aliases to a value and counts it.
 func (d *decoder) resolve(path string, n ast.Node) (ast.Node, bool) {
 	for range maxDepth {
-		if d.values++; d.values > maxValues {
-			if d.values == maxValues+1 {
-				d.add("", "grows too large through its aliases", "share less with anchors")
-			}
+		if !d.count() {
 			return nil, false
 		}
 		switch x := n.(type) {
@@ -105,6 +102,15 @@ func (d *decoder) resolve(path string, n ast.Node) (ast.Node, bool) {
 	}
 	d.add(path, "uses an anchor inside itself", "write the value out")
 	return nil, false
+}
+
+// count counts one more value read; it says no when a few aliases have grown into too many.
+func (d *decoder) count() bool {
+	d.values++
+	if d.values == maxValues+1 {
+		d.add("", "grows too large through its aliases", "share less with anchors")
+	}
+	return d.values <= maxValues
 }
 
 // absent says whether the node is a key without a value.
@@ -136,7 +142,7 @@ func (d *decoder) pairs(path string, n ast.Node, depth int) ([]pair, bool) {
 	var own []pair
 	var merged []ast.Node
 	seen := map[string]place{}
-	for it := m.MapRange(); it.Next(); {
+	for it := m.MapRange(); it.Next() && d.count(); {
 		k := it.Key()
 		at := placeOf(k)
 		if k.IsMergeKey() {

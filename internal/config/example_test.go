@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -85,12 +86,14 @@ func TestExampleSlotsAndLimits(t *testing.T) {
 		StartTimeout: 10 * time.Minute, StopGrace: 10 * time.Second, DrainMax: 10 * time.Minute, IdleSleep: 30 * time.Minute,
 		Command: []string{"llama-server", "--model", "/srv/models/gemma-4-26b-a4b-Q4_K_M.gguf", "--host", "127.0.0.1",
 			"--port", "${port}", "--ctx-size", "32768", "--parallel", "1", "--n-gpu-layers", "999"},
+		Env: map[string]hearth.Secret{"LLAMA_API_KEY": "${api_key}"},
 	}, {
 		Index: 1, Name: "exaone", Driver: "exec", Probe: "/health", Concurrency: 1, Queue: 64,
 		Wait: 90 * time.Second, QueueWait: 10 * time.Second, ExpectedLoad: 30 * time.Second,
 		StartTimeout: 10 * time.Minute, StopGrace: 10 * time.Second, DrainMax: 10 * time.Minute, IdleSleep: 30 * time.Minute,
 		Command: []string{"llama-server", "--model", "/srv/models/EXAONE-4.0-32B-Q4_K_M.gguf", "--host", "127.0.0.1",
 			"--port", "${port}", "--ctx-size", "32768", "--parallel", "1", "--n-gpu-layers", "999"},
+		Env: map[string]hearth.Secret{"LLAMA_API_KEY": "${api_key}"},
 	}}
 	ignore := cmp.FilterPath(func(p cmp.Path) bool { f := p.Last().String(); return f == ".Node" || f == ".Model" }, cmp.Ignore())
 	if d := cmp.Diff(want, cat.Slots, ignore); d != "" {
@@ -123,5 +126,47 @@ func TestExampleWithoutItsVariable(t *testing.T) {
 	want := fmt.Sprintf("%s:%d: providers[0].api_key: needs the environment variable OPENROUTER_API_KEY, which is not set; export OPENROUTER_API_KEY=… or use api_key_file", exampleFile, line)
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
+// TestExamplesOfEngines reads every file under docs/examples and every whole configuration in the README.
+func TestExamplesOfEngines(t *testing.T) {
+	env := only(map[string]string{"OPENROUTER_API_KEY": "sk-or-test"})
+	files, err := filepath.Glob("../../docs/examples/*.yaml")
+	if err != nil || len(files) < 4 {
+		t.Fatalf("found %v, %v", files, err)
+	}
+	texts := map[string]string{}
+	for _, f := range files {
+		data, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[filepath.Base(f)] = string(data)
+	}
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	for i, block := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(readme), -1) {
+		if strings.Contains("\n"+block[1], "\nnodes:") || strings.Contains("\n"+block[1], "\nproviders:") {
+			texts[fmt.Sprintf("README block %d", i+1)] = block[1]
+		}
+	}
+	for name, text := range texts {
+		t.Run(name, func(t *testing.T) {
+			c, err := Parse(name, []byte(text), env, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if cat, err := c.Catalog(); err != nil || cat.Resolve(c.DefaultModel) == nil || len(cat.Endpoints) == 0 {
+				t.Errorf("catalog %+v, %v", cat, err)
+			}
+			for _, w := range c.Warnings() {
+				if w.Path != "nodes" && w.Path != "providers" { // one of the two is left out in a short example
+					t.Errorf("warning: %s", w)
+				}
+			}
+		})
 	}
 }

@@ -49,10 +49,7 @@ func Parse(name string, data []byte, getenv func(string) (string, bool), readFil
 		problem.File = name
 		return nil, Problems{*problem}
 	}
-	d := &decoder{getenv: getenv, targets: map[*ast.AliasNode]ast.Node{}, report: report{
-		bad:    map[string]bool{},
-		origin: origin{file: name, places: map[string]place{}, literal: map[string]bool{}},
-	}}
+	d := newDecoder(name, getenv)
 	findTargets(root, map[string]ast.Node{}, d.targets)
 	c := Default()
 	d.value("", root, reflect.ValueOf(c).Elem(), fieldRules{})
@@ -65,6 +62,13 @@ func Parse(name string, data []byte, getenv func(string) (string, bool), readFil
 		return nil, err
 	}
 	return c, nil
+}
+
+func newDecoder(name string, getenv func(string) (string, bool)) *decoder {
+	return &decoder{getenv: getenv, targets: map[*ast.AliasNode]ast.Node{}, report: report{
+		bad:    map[string]bool{},
+		origin: origin{file: name, places: map[string]place{}, literal: map[string]bool{}},
+	}}
 }
 
 // findTargets finds what each alias stands for: the last anchor of its name before it.

@@ -50,7 +50,7 @@ type Slot struct {
 	// the same private network; prompts then cross that network.
 	Trust string `yaml:"trust" default:"loopback" enum:"loopback lan"`
 	// APIKey is sent to the engine of an always slot as a bearer token.
-	APIKey hearth.Secret `yaml:"api_key" env:"yes" example:"${env:VLLM_API_KEY}"`
+	APIKey hearth.Secret `yaml:"api_key" env:"filled" example:"${env:VLLM_API_KEY}"`
 	// APIKeyFile is a file that holds the key, instead of api_key.
 	APIKeyFile string `yaml:"api_key_file" env:"yes" example:"/run/secrets/vllm"`
 	// Probe is the path that answers 200 when the engine is ready.
@@ -103,11 +103,11 @@ type Provider struct {
 	// BaseURL is the address up to and including the version, to which /chat/completions is added.
 	BaseURL string `yaml:"base_url" need:"yes" env:"yes" example:"https://openrouter.ai/api/v1"`
 	// APIKey is the account's key.
-	APIKey hearth.Secret `yaml:"api_key" env:"yes" example:"${env:ACME_API_KEY}"`
+	APIKey hearth.Secret `yaml:"api_key" env:"filled" example:"${env:ACME_API_KEY}"`
 	// APIKeyFile is a file that holds the key, instead of api_key. White space around the key is cut off.
 	APIKeyFile string `yaml:"api_key_file" env:"yes" example:"/run/secrets/acme"`
 	// Headers are sent with every request.
-	Headers map[string]hearth.Secret `yaml:"headers" env:"yes" example:"{X-Project: hearth}"`
+	Headers map[string]hearth.Secret `yaml:"headers" env:"filled" example:"{X-Project: hearth}"`
 	// Currency is the currency of the provider's price list.
 	Currency string `yaml:"currency" default:"USD"`
 	// Margin is added to this provider's prices. Default: the margin at the top of the file.

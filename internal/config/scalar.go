@@ -41,12 +41,12 @@ func (d *decoder) scalar(path string, n ast.Node, v reflect.Value, r fieldRules)
 func (d *decoder) text(path, text string, v reflect.Value, r fieldRules) {
 	secret := v.Type() == secretType
 	if strings.Contains(text, "${env:") {
-		if !r.env {
+		if r.env == "" {
 			d.add(path, "holds ${env:…}, which is not replaced here", "write the value itself")
 			return
 		}
 		var ok bool
-		if text, ok = d.expand(path, text, secret); !ok {
+		if text, ok = d.expand(path, text, r.env == "filled"); !ok {
 			return
 		}
 	} else if secret && text != "" {
@@ -71,8 +71,8 @@ var (
 	envName   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
-// expand puts in the environment variables that text names.
-func (d *decoder) expand(path, text string, secret bool) (string, bool) {
+// expand puts in the environment variables that text names; none may be empty if it must be filled.
+func (d *decoder) expand(path, text string, fill bool) (string, bool) {
 	good := true
 	out := reference.ReplaceAllStringFunc(text, func(ref string) string {
 		m := reference.FindStringSubmatch(ref)
@@ -83,14 +83,14 @@ func (d *decoder) expand(path, text string, secret bool) (string, bool) {
 			return ""
 		}
 		value, ok := d.getenv(name)
-		if ok && (value != "" || !secret) {
+		if ok && (value != "" || !fill) {
 			return value
 		}
 		message, remedy := "needs the environment variable "+name+", which is not set", "export "+name+"=…"
 		if ok {
 			message = "needs the environment variable " + name + ", which is empty"
 		}
-		if secret && strings.HasSuffix(path, ".api_key") {
+		if fill && strings.HasSuffix(path, ".api_key") {
 			remedy += " or use api_key_file"
 		}
 		d.add(path, message, remedy)
