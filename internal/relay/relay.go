@@ -171,24 +171,32 @@ func (r *Relay) views() chain.Views {
 	return chain.Views{Catalog: r.catalog, Slots: r.fleet.Views(nil), Health: r.health.View()}
 }
 
-// Explain builds the chain of a request body and calls nobody.
-func (r *Relay) Explain(w http.ResponseWriter, req *http.Request) (*hearth.Request, hearth.Chain, []hearth.SlotView, error) {
-	raw, free, err := r.readBody(w, req)
-	if err != nil {
-		return nil, hearth.Chain{}, nil, err
-	}
-	defer free()
+// Explained is a chain with what it was built from.
+type Explained struct {
+	Request *hearth.Request
+	Chain   hearth.Chain
+	Slots   []hearth.SlotView // by Slot.Index
+}
+
+// Explain builds the chain of a request body from the present state and calls nobody. A request that no candidate can
+// serve is explained too; only one that cannot be read, or names an unknown model alone, is an error.
+func (r *Relay) Explain(raw []byte) (Explained, error) {
 	chat, err := dialect.DecodeChat(raw, estimate.JSON)
 	if err != nil {
-		return nil, hearth.Chain{}, nil, err
+		return Explained{}, err
 	}
 	v := r.views()
 	ch, cerr := chain.Build(&chat.Request, v, time.Now(), chain.ByPrice(&chat.Request))
-	ch.Notes = append(append([]string(nil), chat.Notes...), ch.Notes...)
 	if cerr != nil && cerr.Type == hearth.ErrModelNotFound {
-		return nil, ch, nil, cerr
+		return Explained{}, cerr
 	}
-	return &chat.Request, ch, v.Slots, nil
+	ch.Notes = append(append([]string(nil), chat.Notes...), ch.Notes...)
+	return Explained{&chat.Request, ch, v.Slots}, nil
+}
+
+// ReadBody reads a request's body within the request's and the process's budget. free gives the budget back.
+func (r *Relay) ReadBody(w http.ResponseWriter, req *http.Request) (raw []byte, free func(), err error) {
+	return r.readBody(w, req)
 }
 
 // Generation finds the record of a request by its id. Whether the caller may see it is for the server to decide, by its

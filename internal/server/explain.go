@@ -6,28 +6,34 @@ import (
 	"myip.co.kr/hearth"
 )
 
-// explainJSON is the chain that a request would get, every drop and its reason.
-type explainJSON struct {
-	Candidates []candidateJSON `json:"candidates"`
-	Dropped    []hearth.Drop   `json:"dropped"`
-	Notes      []string        `json:"notes"`
-	Estimate   int             `json:"estimate_tokens"`
+// Explanation is the answer of POST /api/v1/chain.
+type Explanation struct {
+	Data Chain `json:"data"`
 }
 
-type candidateJSON struct {
-	Model        string     `json:"model"`
-	ProviderSlug string     `json:"provider_slug"`
-	Provider     string     `json:"provider"`
-	Endpoint     string     `json:"endpoint"`
-	Priority     int        `json:"priority"`
-	Local        bool       `json:"local"`
-	Slot         *slotJSON  `json:"slot,omitempty"`
-	Cost         *priceJSON `json:"cost"`
-	Reason       string     `json:"reason"`
+// Chain is the chain that a request would get now, every drop and its reason.
+type Chain struct {
+	Candidates []Candidate   `json:"candidates"` // in the order in which they will be tried
+	Dropped    []hearth.Drop `json:"dropped"`
+	Notes      []string      `json:"notes"`           // what was accepted and ignored
+	Estimate   int           `json:"estimate_tokens"` // generous size of the prompt, images not included
 }
 
-// priceJSON is the price list of a candidate, per 1M tokens in the billing currency.
-type priceJSON struct {
+// Candidate is one endpoint in a chain.
+type Candidate struct {
+	Model        string    `json:"model"`
+	ProviderSlug string    `json:"provider_slug"`
+	Provider     string    `json:"provider"` // display name
+	Endpoint     string    `json:"endpoint"`
+	Priority     int       `json:"priority"`
+	Local        bool      `json:"local"`
+	Slot         *SlotView `json:"slot,omitempty"`
+	Cost         Price     `json:"cost"`
+	Reason       string    `json:"reason"` // why it stands where it stands
+}
+
+// Price is the price list of a candidate, per 1M tokens in the billing currency.
+type Price struct {
 	Prompt     string `json:"prompt"`
 	Completion string `json:"completion"`
 	Currency   string `json:"currency"`
@@ -35,32 +41,39 @@ type priceJSON struct {
 
 // explain answers with the chain of a request and calls nobody.
 func (s *Server) explain(w http.ResponseWriter, r *http.Request) error {
-	req, ch, slots, err := s.Relay.Explain(w, r)
+	raw, free, err := s.Relay.ReadBody(w, r)
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, struct {
-		Data explainJSON `json:"data"`
-	}{explained(req, ch, slots, s.Catalog.Currency)})
+	defer free()
+	x, err := s.Explain(raw)
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, x)
 }
 
-func explained(req *hearth.Request, ch hearth.Chain, slots []hearth.SlotView, currency string) explainJSON {
-	j := explainJSON{
-		Candidates: []candidateJSON{}, Dropped: append([]hearth.Drop{}, ch.Drops...), Notes: append([]string{}, ch.Notes...),
-		Estimate: req.Estimate,
+// Explain is the answer of POST /api/v1/chain for a request body.
+func (s *Server) Explain(raw []byte) (Explanation, error) {
+	x, err := s.Relay.Explain(raw)
+	if err != nil {
+		return Explanation{}, err
 	}
-	for _, c := range ch.Candidates {
+	j := Chain{
+		Candidates: []Candidate{}, Dropped: append([]hearth.Drop{}, x.Chain.Drops...),
+		Notes: append([]string{}, x.Chain.Notes...), Estimate: x.Request.Estimate,
+	}
+	for _, c := range x.Chain.Candidates {
 		e := c.Endpoint
-		k := candidateJSON{
+		k := Candidate{
 			Model: e.Model.ID, ProviderSlug: e.Provider.Slug, Provider: e.Provider.Name, Endpoint: e.ID, Priority: e.Priority,
 			Local: e.Local(), Reason: c.Reason,
-			Cost: &priceJSON{e.Price.Prompt.String(), e.Price.Completion.String(), currency},
+			Cost: Price{e.Price.Prompt.String(), e.Price.Completion.String(), s.Catalog.Currency},
 		}
-		if e.Slot != nil && e.Slot.Index < len(slots) {
-			v := slots[e.Slot.Index]
-			k.Slot = &slotJSON{State: v.State.String(), Node: e.Slot.Node.Name, Inflight: v.Inflight, Waiting: v.Waiting, LoadRest: v.LoadRest.Seconds()}
+		if e.Slot != nil && e.Slot.Index < len(x.Slots) {
+			k.Slot = slotView(e.Slot, x.Slots[e.Slot.Index])
 		}
 		j.Candidates = append(j.Candidates, k)
 	}
-	return j
+	return Explanation{j}, nil
 }

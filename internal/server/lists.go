@@ -65,7 +65,7 @@ type endpointJSON struct {
 	Status        int         `json:"status"`
 	Priority      int         `json:"priority"`
 	Local         bool        `json:"local"`
-	Slot          *slotJSON   `json:"slot,omitempty"`
+	Slot          *SlotView   `json:"slot,omitempty"`
 	ContextLength *int        `json:"context_length"`
 	MaxCompletion *int        `json:"max_completion_tokens"`
 	MaxPrompt     *int        `json:"max_prompt_tokens"`
@@ -81,12 +81,17 @@ type endpointJSON struct {
 	Throughput    *struct{}   `json:"throughput_last_30m"`
 }
 
-type slotJSON struct {
+// SlotView is what the lists tell of a slot.
+type SlotView struct {
 	State    string  `json:"state"`
 	Node     string  `json:"node"`
-	Inflight int     `json:"inflight"`
-	Waiting  int     `json:"waiting"`
-	LoadRest float64 `json:"load_rest_seconds"`
+	Inflight int     `json:"inflight"`          // requests in the engine
+	Waiting  int     `json:"waiting"`           // requests in the queue
+	LoadRest float64 `json:"load_rest_seconds"` // predicted time until ready
+}
+
+func slotView(s *hearth.Slot, v hearth.SlotView) *SlotView {
+	return &SlotView{State: v.State.String(), Node: s.Node.Name, Inflight: v.Inflight, Waiting: v.Waiting, LoadRest: v.LoadRest.Seconds()}
 }
 
 type toolChoice struct {
@@ -206,8 +211,7 @@ func (s *Server) endpointJSON(e *hearth.Endpoint) endpointJSON {
 		ToolChoice: toolChoice{true, true, true, true},
 	}
 	if e.Slot != nil {
-		v := s.Fleet.View(e.Slot.Index)
-		j.Slot = &slotJSON{State: v.State.String(), Node: e.Slot.Node.Name, Inflight: v.Inflight, Waiting: v.Waiting, LoadRest: v.LoadRest.Seconds()}
+		j.Slot = slotView(e.Slot, s.Fleet.View(e.Slot.Index))
 	}
 	return j
 }

@@ -1,0 +1,114 @@
+// Command hearth is the gateway: your own GPU first on every request, the providers you buy from behind it.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime/debug"
+
+	"github.com/alecthomas/kong"
+
+	"myip.co.kr/hearth/internal/config"
+	"myip.co.kr/hearth/internal/engine"
+)
+
+// commands is the command line. Each command stands in a file of its own.
+type commands struct {
+	Serve   serveCmd   `cmd:"" help:"Run the gateway with your configuration."`
+	Demo    demoCmd    `cmd:"" help:"Run a gateway with simulated engines and providers, to try things out. Needs nothing, leaves nothing."`
+	Check   checkCmd   `cmd:"" help:"Check a configuration file and say everything that is wrong with it."`
+	Explain explainCmd `cmd:"" help:"Show the chain that a request would get, and why, without calling anybody."`
+	Keys    keysCmd    `cmd:"" help:"Create, list and disable API keys."`
+
+	Version kong.VersionFlag `help:"Print the version."`
+}
+
+// streams are what a command reads and writes: real files, or a test's.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+func main() { os.Exit(run(os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})) }
+
+// run is main without the process around it.
+func run(args []string, std streams) int {
+	if len(args) > 0 && args[0] == "engine" { // the simulated engine of hearth demo: not a command for people
+		return engine.Main(args[1:])
+	}
+	var c commands
+	exit := -1
+	parser, err := kong.New(&c, kong.Name("hearth"), kong.UsageOnError(), kong.Writers(std.out, std.err),
+		kong.Vars{"version": version()}, kong.Exit(func(code int) { exit = code }),
+		kong.Description("A self-hosted, OpenRouter-compatible gateway for language models: your own GPU first."),
+		kong.BindTo(context.Background(), (*context.Context)(nil)), kong.Bind(std))
+	if err != nil {
+		fmt.Fprintln(std.err, "hearth:", err)
+		return 2
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	parsed, err := parser.Parse(args)
+	if exit >= 0 { // --help and --version have said what there is to say
+		return exit
+	}
+	if err != nil {
+		fmt.Fprintf(std.err, "hearth: %v\nTry: hearth --help\n", err)
+		return 2
+	}
+	if err := parsed.Run(); err != nil {
+		return report(std.err, err)
+	}
+	return 0
+}
+
+// report prints an error; what is wrong with a configuration gets a line per problem.
+func report(w io.Writer, err error) int {
+	var problems config.Problems
+	if errors.As(err, &problems) {
+		for _, p := range problems {
+			fmt.Fprintln(w, p)
+		}
+		fmt.Fprintf(w, "hearth: the configuration has %d problem(s)\n", len(problems))
+		return 1
+	}
+	fmt.Fprintln(w, "hearth:", err)
+	return 1
+}
+
+// version is the module's version, or the commit it was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	v := info.Main.Version
+	if v == "" || v == "(devel)" {
+		v = "devel"
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+				v += "-" + s.Value[:12]
+			}
+		}
+	}
+	return v
+}
+
+// logging are the flags of commands that run for long.
+type logging struct {
+	LogLevel  slog.Level `default:"INFO" enum:"DEBUG,INFO,WARN,ERROR" help:"Least level that is logged (${enum})."`
+	LogFormat string     `default:"text" enum:"text,json" help:"Format of the log (${enum})."`
+}
+
+func (l logging) logger(w io.Writer) *slog.Logger {
+	o := &slog.HandlerOptions{Level: l.LogLevel}
+	if l.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	return slog.New(slog.NewTextHandler(w, o))
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/term"
+
+	"myip.co.kr/hearth/internal/app"
+	"myip.co.kr/hearth/internal/config"
+)
+
+// configFlag is the flag of every command that needs the configuration.
+type configFlag struct {
+	Config string `short:"c" default:"hearth.yaml" env:"HEARTH_CONFIG" placeholder:"FILE" help:"Configuration file (${default})."`
+}
+
+func (f configFlag) load() (*config.Config, error) {
+	c, err := config.Load(f.Config, os.LookupEnv)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no configuration %s: copy hearth.example.yaml, or name yours with --config", f.Config)
+	}
+	return c, err
+}
+
+type serveCmd struct {
+	configFlag
+	logging
+	Listen string `placeholder:"ADDR" help:"Address to listen on, in place of the configuration's."`
+}
+
+// Help is the long help of the command.
+func (serveCmd) Help() string {
+	return `The first start on an empty data_dir makes one admin and one user key. They are printed if standard output is a
+terminal, else written to <data_dir>/first-keys, readable for the owner only. If MYIP_API_KEY is set at that start, it
+is accepted as the user key. SIGTERM and SIGINT end the gateway in order; a second one does not wait for requests.`
+}
+
+// Run serves until a signal comes.
+func (c *serveCmd) Run(ctx context.Context, std streams) error {
+	cfg, err := c.load()
+	if err != nil {
+		return err
+	}
+	if c.Listen != "" {
+		cfg.Listen = c.Listen
+	}
+	log := c.logger(std.err)
+	for _, w := range cfg.Warnings() {
+		log.Warn("configuration: " + w.String())
+	}
+	ctx, hurry, stop := untilSignal(ctx)
+	defer stop()
+	ln, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w; is another gateway running? choose another address with listen: or --listen", cfg.Listen, err)
+	}
+	a, err := app.Open(ctx, cfg, app.Options{
+		Log: log, Version: version(), AdoptKey: os.Getenv("MYIP_API_KEY"),
+		FirstKeys: func(admin, user string) error { return handOutKeys(std.out, cfg.DataDir, admin, user) },
+	})
+	if err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	log.Info("serving", "address", "http://"+ln.Addr().String()+"/api/v1", "models", len(a.Catalog.Models), "slots", len(a.Catalog.Slots))
+	return a.Serve(ctx, ln, hurry)
+}
+
+// untilSignal returns a context that ends at the first SIGTERM or SIGINT; hurry is closed at the second.
+func untilSignal(parent context.Context) (ctx context.Context, hurry <-chan struct{}, stop func()) {
+	ctx, cancel := context.WithCancel(parent)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	rush, quit := make(chan struct{}), make(chan struct{})
+	go func() {
+		seen := 0
+		for {
+			select {
+			case <-quit:
+				return
+			case <-signals:
+				if seen++; seen == 2 {
+					close(rush)
+				}
+				cancel()
+			}
+		}
+	}()
+	return ctx, rush, func() { signal.Stop(signals); close(quit); cancel() }
+}
+
+// handOutKeys prints the first keys to a terminal, and writes them to a file that only the owner can read otherwise: a
+// log is no place for keys.
+func handOutKeys(out io.Writer, dataDir, admin, user string) error {
+	text := "admin key: " + admin + "\n"
+	if user != "" {
+		text += "user key:  " + user + "\n"
+	}
+	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		_, err := fmt.Fprintf(out, "The first keys, shown this once:\n%s", text)
+		return err
+	}
+	path := filepath.Join(dataDir, "first-keys")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return fmt.Errorf("close %s to others: %w", path, err)
+	}
+	_, err := fmt.Fprintf(out, "The first keys are in %s; move them to a safe place and remove the file.\n", path)
+	return err
+}
