@@ -1,0 +1,220 @@
+package meter
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/shopspring/decimal"
+	"pgregory.net/rapid"
+
+	"myip.co.kr/hearth"
+)
+
+func dec(s string) decimal.Decimal { return decimal.RequireFromString(s) }
+
+// endpoint makes a sealed endpoint with the given list prices per million tokens.
+func endpoint(currency, rate, margin string, list hearth.Price) *hearth.Endpoint {
+	e := &hearth.Endpoint{
+		ID: "test", List: list, Rate: dec(rate),
+		Provider: &hearth.Provider{Currency: currency, Margin: dec(margin)},
+	}
+	e.Price = list.Times(e.Rate.Mul(decimal.NewFromInt(1).Add(e.Provider.Margin)))
+	return e
+}
+
+// simple is a price without cache or reasoning kinds of its own.
+func simple(prompt, completion string) hearth.Price {
+	p, c := dec(prompt), dec(completion)
+	return hearth.Price{Prompt: p, CacheRead: p, CacheWrite: p, Completion: c, Reasoning: c}
+}
+
+func TestSettle(t *testing.T) {
+	local := endpoint("KRW", "1", "0", simple("30", "150"))
+	acme := endpoint("USD", "1391.5", "0.055", hearth.Price{
+		Prompt: dec("3"), CacheRead: dec("0.3"), CacheWrite: dec("3.75"), Completion: dec("15"), Reasoning: dec("20"),
+		Request: dec("0.001"),
+	})
+	thousand := hearth.Usage{PromptTokens: 1000, CompletionTokens: 100, Reported: true}
+	for _, c := range []struct {
+		name             string
+		e                *hearth.Endpoint
+		u                hearth.Usage
+		o                Outcome
+		cost, prompt, up string
+	}{
+		{"local price", local, thousand, Outcome{Finish: "stop"}, "0.045", "0.03", "0.045"},
+		{"external, every kind", acme,
+			hearth.Usage{PromptTokens: 1000, CachedTokens: 400, CacheWriteTokens: 100, CompletionTokens: 50, ReasoningTokens: 20, Reported: true},
+			Outcome{Finish: "stop"},
+			// List: 500×3 + 400×0.3 + 100×3.75 = 1995, 30×15 + 20×20 = 850 per million, and 0.001 → 0.003845 USD;
+			// × 1391.5 × 1.055 = 5.6445849625 KRW
+			"5.644584962", "4.396757338", "0.003845"},
+		{"cancelled caller pays what was reported", local, thousand, Outcome{}, "0.045", "0.03", "0.045"},
+		{"no usage reported", local, hearth.Usage{}, Outcome{Finish: "stop"}, "0", "0", "0"},
+		{"counts without a report", local, hearth.Usage{PromptTokens: 5, CompletionTokens: 5}, Outcome{Finish: "stop"}, "0", "0", "0"},
+		{"no completion tokens", acme, hearth.Usage{PromptTokens: 1000, Reported: true}, Outcome{Finish: "stop"}, "0", "0", "0"},
+		{"finish reason error", local, thousand, Outcome{Finish: "error"}, "0", "0", "0"},
+		{"failed chain", local, thousand, Outcome{Failed: true}, "0", "0", "0"},
+		{"half rounds down to even", endpoint("KRW", "1", "0", simple("0", "0.0005")),
+			hearth.Usage{CompletionTokens: 1, Reported: true}, Outcome{}, "0", "0", "0.0000000005"},
+		{"half rounds up to even", endpoint("KRW", "1", "0", simple("0", "0.0015")),
+			hearth.Usage{CompletionTokens: 1, Reported: true}, Outcome{}, "0.000000002", "0", "0.0000000015"},
+		{"rounded once, not per part", endpoint("KRW", "1", "0", simple("0.0005", "0.0005")),
+			hearth.Usage{PromptTokens: 1, CompletionTokens: 1, Reported: true}, Outcome{}, "0.000000001", "0", "0.000000001"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.o.Currency = "KRW"
+			b, err := Settle(c.e, c.u, c.o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b.Cost.String() != c.cost || b.PromptCost.String() != c.prompt || b.CompletionCost != b.Cost-b.PromptCost {
+				t.Errorf("cost %s = %s + %s, want %s, prompt %s", b.Cost, b.PromptCost, b.CompletionCost, c.cost, c.prompt)
+			}
+			if !b.Upstream.Equal(dec(c.up)) {
+				t.Errorf("upstream cost %s, want %s", b.Upstream, c.up)
+			}
+			if b.Currency != "KRW" || b.ListIn != c.e.Provider.Currency || b.List != &c.e.List ||
+				!b.Rate.Equal(c.e.Rate) || !b.Margin.Equal(c.e.Provider.Margin) {
+				t.Errorf("bill does not carry how it was made: %+v", b)
+			}
+		})
+	}
+}
+
+func TestSettleRefuses(t *testing.T) {
+	e := endpoint("KRW", "1", "0", simple("30", "150"))
+	for name, u := range map[string]hearth.Usage{
+		"negative":              {PromptTokens: -1, CompletionTokens: 1},
+		"more cached than all":  {PromptTokens: 1, CachedTokens: 2, CompletionTokens: 1},
+		"more reasoned than":    {PromptTokens: 1, CompletionTokens: 1, ReasoningTokens: 2},
+		"past what can be true": {PromptTokens: math.MaxInt64, CompletionTokens: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u.Reported = true
+			b, err := Settle(e, u, Outcome{Currency: "KRW"})
+			if !errors.Is(err, ErrUsage) || b.Cost != 0 || b.Currency != "KRW" {
+				t.Errorf("Settle = %+v, %v, want a bill of 0 and ErrUsage", b, err)
+			}
+		})
+	}
+	t.Run("cost out of range", func(t *testing.T) {
+		dear := endpoint("KRW", "1", "0", simple("30000000", "1"))
+		b, err := Settle(dear, hearth.Usage{PromptTokens: math.MaxInt64 / 8, CompletionTokens: 1, Reported: true}, Outcome{})
+		if !errors.Is(err, hearth.ErrMoneyRange) || b.Cost != 0 || b.PromptCost != 0 {
+			t.Errorf("Settle = %+v, %v, want a bill of 0 and ErrMoneyRange", b, err)
+		}
+	})
+}
+
+// drawPrice draws prices from free to absurdly long.
+func drawPrice(t *rapid.T) hearth.Price {
+	one := func(name string) decimal.Decimal {
+		digits := rapid.SampledFrom([]int64{9, 9999, 999_999_999, math.MaxInt64}).Draw(t, name+" size")
+		return decimal.New(rapid.Int64Range(0, digits).Draw(t, name), int32(rapid.IntRange(-22, 4).Draw(t, name+" exp")))
+	}
+	return hearth.Price{
+		Prompt: one("prompt"), Completion: one("completion"), CacheRead: one("read"), CacheWrite: one("write"),
+		Reasoning: one("reasoning"), Image: one("image"), Request: one("request"),
+	}
+}
+
+func drawUsage(t *rapid.T) hearth.Usage {
+	most := rapid.SampledFrom([]int64{10, 5000, 2_000_000, math.MaxInt64 / 4}).Draw(t, "most")
+	u := hearth.Usage{
+		PromptTokens:     rapid.Int64Range(0, most).Draw(t, "prompt tokens"),
+		CompletionTokens: rapid.Int64Range(1, most).Draw(t, "completion tokens"),
+		Reported:         true,
+	}
+	u.CachedTokens = rapid.Int64Range(0, u.PromptTokens).Draw(t, "cached")
+	u.CacheWriteTokens = rapid.Int64Range(0, u.PromptTokens-u.CachedTokens).Draw(t, "written")
+	u.ReasoningTokens = rapid.Int64Range(0, u.CompletionTokens).Draw(t, "reasoned")
+	return u
+}
+
+func TestCostProperties(t *testing.T) {
+	t.Run("integers and decimals agree", func(t *testing.T) {
+		fast := 0
+		rapid.Check(t, func(t *rapid.T) {
+			p, c := drawPrice(t), countTokens(drawUsage(t))
+			prompt, total, ok := fastCost(&p, c)
+			if !ok {
+				return
+			}
+			fast++
+			wantPrompt, wantTotal, err := exactCost(&p, c)
+			if err != nil || prompt != wantPrompt || total != wantTotal {
+				t.Fatalf("fast %s, %s; exact %s, %s, %v", prompt, total, wantPrompt, wantTotal, err)
+			}
+		})
+		if fast == 0 {
+			t.Error("the fast way was never taken")
+		}
+	})
+	t.Run("upstream cost agrees with decimals", func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) {
+			p, c := drawPrice(t), countTokens(drawUsage(t))
+			if _, want := exactSum(&p, c); !upstreamCost(&p, c).Equal(want) {
+				t.Fatalf("%s, want %s", upstreamCost(&p, c), want)
+			}
+		})
+	})
+	t.Run("parts add up, none is negative", func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) {
+			e := endpoint("USD", "1391.123", "0.05", drawPrice(t))
+			u := drawUsage(t)
+			b, err := Settle(e, u, Outcome{Currency: "KRW"})
+			if err != nil {
+				if !errors.Is(err, hearth.ErrMoneyRange) {
+					t.Fatal(err)
+				}
+				return
+			}
+			if b.Cost < 0 || b.PromptCost < 0 || b.CompletionCost < 0 || b.PromptCost+b.CompletionCost != b.Cost {
+				t.Fatalf("cost %s = %s + %s", b.Cost, b.PromptCost, b.CompletionCost)
+			}
+			prompt, total := exactSum(&e.Price, countTokens(u))
+			nano := decimal.New(1, -9)
+			if b.CompletionCost.Decimal().Sub(total.Sub(prompt)).Abs().GreaterThan(nano) {
+				t.Fatalf("completion cost %s, exact %s", b.CompletionCost, total.Sub(prompt))
+			}
+			if b.Cost.Decimal().Sub(total).Abs().Mul(decimal.NewFromInt(2)).GreaterThan(nano) {
+				t.Fatalf("cost %s, exact %s", b.Cost, total)
+			}
+		})
+	})
+	t.Run("more tokens never cost less", func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) {
+			e := endpoint("KRW", "1", "0", drawPrice(t))
+			u := drawUsage(t)
+			more := u
+			more.PromptTokens += rapid.Int64Range(0, 1000).Draw(t, "more prompt")
+			more.CompletionTokens += rapid.Int64Range(0, 1000).Draw(t, "more completion")
+			a, errA := Settle(e, u, Outcome{})
+			b, errB := Settle(e, more, Outcome{})
+			if errB == nil && (errA != nil || b.Cost < a.Cost || b.PromptCost < a.PromptCost) {
+				t.Fatalf("%+v costs %s, %+v costs %s", u, a.Cost, more, b.Cost)
+			}
+		})
+	})
+}
+
+func BenchmarkSettle(b *testing.B) {
+	u := hearth.Usage{PromptTokens: 1234, CachedTokens: 1000, CompletionTokens: 321, Reported: true}
+	long := simple("0.1234567890123456789", "0.9876543210987654321")
+	for name, e := range map[string]*hearth.Endpoint{
+		"local":       endpoint("KRW", "1", "0", simple("30", "150")),
+		"external":    endpoint("USD", "1391.5", "0.055", simple("0.15", "0.6")),
+		"long prices": endpoint("USD", "1391.123456789", "0.0555555", long),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := Settle(e, u, Outcome{Currency: "KRW", Finish: "stop"}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
