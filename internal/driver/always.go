@@ -17,18 +17,19 @@ func (alwaysDriver) Start(ctx context.Context, s *hearth.Slot) (slot.Engine, err
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return &elsewhere{url: trimURL(s.URL), path: s.Probe, probe: newProber(), exited: make(chan struct{})}, nil
+	return &elsewhere{url: trimURL(s.URL), key: s.APIKey, path: s.Probe, probe: newProber(), exited: make(chan struct{})}, nil
 }
 
 // elsewhere is an engine that is only looked at.
 type elsewhere struct {
 	url, path string
+	key       hearth.Secret
 	probe     *prober
 	exited    chan struct{} // never closed: only a probe can tell
 }
 
 func (e *elsewhere) URL() string             { return e.url }
-func (e *elsewhere) APIKey() hearth.Secret   { return "" }
+func (e *elsewhere) APIKey() hearth.Secret   { return e.key }
 func (e *elsewhere) Exited() <-chan struct{} { return e.exited }
 func (e *elsewhere) ExitError() error        { return nil }
 func (e *elsewhere) LogTail() []string       { return nil }

@@ -120,6 +120,12 @@ func TestAlways(t *testing.T) {
 		if ok, err := start(t, s).Probe(t.Context()); ok || err == nil {
 			t.Errorf("the probe says %v, %v", ok, err)
 		}
+		s.APIKey = "other"
+		with := start(t, s)
+		ready(t, with)
+		if status, body := chat(t, with); status != http.StatusOK {
+			t.Errorf("%d %s", status, body)
+		}
 	})
 	t.Run("an engine that is killed under it is noticed", func(t *testing.T) {
 		other := start(t, engineSlot(t, "--load", "0s"))

@@ -12,6 +12,9 @@ const (
 	backoffMax = time.Minute
 )
 
+// startTimeout is how long a start may take if the slot does not say.
+const startTimeout = 10 * time.Minute
+
 // kind says what an event or an effect is about.
 type kind uint8
 
@@ -75,7 +78,7 @@ type state struct {
 
 // place is the state of one slot.
 type place struct {
-	*hearth.Slot // with its defaults filled in
+	*hearth.Slot // as bounded made it
 
 	index    int // in state.slots
 	state    hearth.SlotState
@@ -116,30 +119,20 @@ type request struct {
 func newState(n *hearth.Node, slots []*hearth.Slot, now time.Time) *state {
 	st := &state{exclusive: n.Exclusive, turn: n.Turn, minResident: n.MinResident, requests: map[uint64]*request{}}
 	for i, s := range slots {
-		st.slots = append(st.slots, &place{Slot: withDefaults(s), index: i, since: now})
+		st.slots = append(st.slots, &place{Slot: bounded(s), index: i, since: now})
 	}
 	return st
 }
 
-// withDefaults returns a copy of s in which no bound is left open.
-func withDefaults(s *hearth.Slot) *hearth.Slot {
+// bounded returns a copy of s whose numbers can be counted with. Zero times are meant as they are written, but
+// for a start that could never succeed.
+func bounded(s *hearth.Slot) *hearth.Slot {
 	c := *s
-	set := func(d *time.Duration, to time.Duration) {
-		if *d <= 0 {
-			*d = to
-		}
+	c.Concurrency = max(1, c.Concurrency)
+	c.Queue = max(0, c.Queue)
+	if c.StartTimeout <= 0 {
+		c.StartTimeout = startTimeout
 	}
-	if c.Concurrency <= 0 {
-		c.Concurrency = 1
-	}
-	if c.Queue < 0 {
-		c.Queue = 0
-	}
-	set(&c.Wait, 90*time.Second)
-	set(&c.QueueWait, 10*time.Second)
-	set(&c.ExpectedLoad, 30*time.Second)
-	set(&c.StartTimeout, 5*time.Minute)
-	set(&c.StopGrace, 10*time.Second)
 	return &c
 }
 
