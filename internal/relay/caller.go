@@ -14,12 +14,15 @@ import (
 	"myip.co.kr/hearth"
 )
 
-// headerNames are our headers in canonical form, made once.
+// headerNames are the names of our headers. Those that are sent keep the prefix as it is written, "X-MyIP" and not
+// "X-Myip": people look for them with grep. The one that is read is in canonical form.
 type headerNames struct{ provider, model, generation, note, maxWait string }
 
 func namesFor(prefix string) headerNames {
-	n := func(s string) string { return textproto.CanonicalMIMEHeaderKey(prefix + s) }
-	return headerNames{n("-Provider"), n("-Model"), n("-Generation-Id"), n("-Note"), n("-Max-Wait")}
+	return headerNames{
+		prefix + "-Provider", prefix + "-Model", prefix + "-Generation-Id", prefix + "-Note",
+		textproto.CanonicalMIMEHeaderKey(prefix + "-Max-Wait"),
+	}
 }
 
 // winner names the endpoint that made the bytes of the answer.

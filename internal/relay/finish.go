@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"math/rand/v2"
 	"net/http"
 	"runtime/debug"
 	"slices"
@@ -140,7 +141,7 @@ func chainError(attempts []hearth.Attempt, requested []string) *hearth.Error {
 	switch {
 	case last.Skip.Slot():
 		e = hearth.Errorf(hearth.ErrModelLoading, "%s is not ready: %s", last.Model, last.Message)
-		e.SlotStatus, e.RetryAfter = last.Skip, last.RetryAfter
+		e.SlotStatus, e.RetryAfter = last.Skip, spread(last.RetryAfter)
 	case every(func(a *hearth.Attempt) bool { return a.Blame == hearth.BlameRateLimit }):
 		e = hearth.Errorf(hearth.ErrRateLimited, "every provider of this model is rate limited")
 		e.RetryAfter = leastRetry(attempts)
@@ -154,6 +155,11 @@ func chainError(attempts []hearth.Attempt, requested []string) *hearth.Error {
 	}
 	e.Provider, e.Attempts, e.Requested = last.Provider, attempts, requested
 	return e
+}
+
+// spread lengthens a wait by 0 to 20 %, so that callers who were refused together do not come back in one second.
+func spread(d time.Duration) time.Duration {
+	return max(d, time.Second) + time.Duration(rand.Int64N(int64(max(d, time.Second)/5)))
 }
 
 // leastRetry is the smallest Retry-After of the attempts, at least a second.
