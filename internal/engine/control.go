@@ -119,17 +119,15 @@ func (p *Provider) setControl(w http.ResponseWriter, r *http.Request) {
 	old := p.Control()
 	c := old
 	c.Fault, c.Count, c.After = "", 0, -1
-	var f *failure
-	if f = readControl(r, &c); f == nil {
-		if c.Fault == "" {
-			c.Fault, c.Count, c.After = old.Fault, old.Count, old.After
-		}
-		if err := p.Set(c); err != nil {
-			f = invalid("%v", err)
-		}
-	}
-	if f != nil {
+	if f := readControl(r, &c); f != nil {
 		writeError(w, f)
+		return
+	}
+	if c.Fault == "" && c.Count == 0 && c.After == -1 {
+		c.Fault, c.Count, c.After = old.Fault, old.Count, old.After
+	}
+	if err := p.Set(c); err != nil {
+		writeError(w, invalid("%v", err))
 		return
 	}
 	p.showControl(w, r)
