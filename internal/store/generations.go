@@ -55,8 +55,6 @@ func insertRows(n int) string {
 // chunk is how many rows one statement inserts.
 const chunk = 32
 
-var insertOne, insertChunk = insertRows(1), insertRows(chunk)
-
 // errDuplicate ends the fast way of Apply.
 var errDuplicate = errors.New("an id was there already")
 
@@ -84,9 +82,9 @@ func (s *Store) apply(ctx context.Context, journal string, lastSeq uint64, rows 
 	defer tx.Rollback() // no effect after Commit
 	inserted := rows
 	if singly {
-		inserted, err = insertSingly(ctx, tx, rows)
+		inserted, err = s.insertSingly(ctx, tx, rows)
 	} else {
-		err = insertChunks(ctx, tx, rows)
+		err = s.insertChunks(ctx, tx, rows)
 	}
 	if err != nil {
 		return 0, err
@@ -100,14 +98,15 @@ func (s *Store) apply(ctx context.Context, journal string, lastSeq uint64, rows 
 	return len(inserted), tx.Commit()
 }
 
-func insertChunks(ctx context.Context, tx *sql.Tx, rows []Row) error {
+func (s *Store) insertChunks(ctx context.Context, tx *sql.Tx, rows []Row) error {
+	many, one := tx.StmtContext(ctx, s.insertChunk), tx.StmtContext(ctx, s.insertOne)
 	args := make([]any, 0, chunk*rowColumns)
-	insert := func(stmt string, part []Row) error {
+	insert := func(stmt *sql.Stmt, part []Row) error {
 		args = args[:0]
 		for i := range part {
 			args = part[i].appendArgs(args)
 		}
-		r, err := tx.ExecContext(ctx, stmt, args...)
+		r, err := stmt.ExecContext(ctx, args...)
 		if err != nil {
 			return err
 		}
@@ -117,24 +116,25 @@ func insertChunks(ctx context.Context, tx *sql.Tx, rows []Row) error {
 		return nil
 	}
 	for len(rows) >= chunk {
-		if err := insert(insertChunk, rows[:chunk]); err != nil {
+		if err := insert(many, rows[:chunk]); err != nil {
 			return err
 		}
 		rows = rows[chunk:]
 	}
 	for i := range rows {
-		if err := insert(insertOne, rows[i:i+1]); err != nil {
+		if err := insert(one, rows[i:i+1]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func insertSingly(ctx context.Context, tx *sql.Tx, rows []Row) ([]Row, error) {
+func (s *Store) insertSingly(ctx context.Context, tx *sql.Tx, rows []Row) ([]Row, error) {
+	one := tx.StmtContext(ctx, s.insertOne)
 	var inserted []Row
 	args := make([]any, 0, rowColumns)
 	for i := range rows {
-		r, err := tx.ExecContext(ctx, insertOne, rows[i].appendArgs(args[:0])...)
+		r, err := one.ExecContext(ctx, rows[i].appendArgs(args[:0])...)
 		if err != nil {
 			return nil, err
 		}
