@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"myip.co.kr/hearth/internal/store"
@@ -95,14 +96,14 @@ func (l *Ledger) applyAll(ctx context.Context) error {
 func (l *Ledger) catchUp(ctx context.Context) error {
 	var rows []store.Row
 	for l.Pending() > 0 {
+		var last uint64
 		var err error
-		if rows, err = l.nextBatch(rows[:0]); err != nil {
+		if rows, last, err = l.nextBatch(rows[:0]); err != nil {
 			return err
 		}
-		if len(rows) == 0 {
-			return nil // written, but not by us to wait for: the wake follows
+		if last < l.tail.base() {
+			return fmt.Errorf("the journal does not give record %d back", l.tail.base())
 		}
-		last := rows[len(rows)-1].Seq
 		if _, err := l.store.Apply(ctx, l.journal.ID(), last, rows); err != nil {
 			return err
 		}
@@ -113,20 +114,23 @@ func (l *Ledger) catchUp(ctx context.Context) error {
 
 var errBatchFull = errors.New("batch is full")
 
-// nextBatch takes rows from memory, or from the journal where memory does not have the next one.
-func (l *Ledger) nextBatch(rows []store.Row) ([]store.Row, error) {
+// nextBatch takes rows from memory, or from the journal where memory does not have the next one, and returns the
+// last sequence they cover.
+func (l *Ledger) nextBatch(rows []store.Row) (_ []store.Row, last uint64, err error) {
 	if rows = l.tail.batch(rows, batchRows); len(rows) > 0 {
-		return rows, nil
+		return rows, rows[len(rows)-1].Seq, nil
 	}
-	err := l.journal.Replay(l.tail.base(), func(seq uint64, payload []byte) error {
+	n := 0
+	err = l.journal.Replay(l.tail.base(), func(seq uint64, payload []byte) error {
 		g, err := decode(payload)
-		if err != nil {
+		if err != nil || g.ID == "" {
 			// Its checksum is good, so it was written like this: it can never be read. It must not hold up the rest.
 			l.log.Error("ledger: a record cannot be read and is passed over", "sequence", seq, "error", err)
-			return nil
+		} else {
+			rows = append(rows, store.NewRow(seq, g, append([]byte(nil), payload...)))
 		}
-		rows = append(rows, store.NewRow(seq, g, append([]byte(nil), payload...)))
-		if len(rows) == batchRows {
+		last = seq
+		if n++; n == batchRows {
 			return errBatchFull
 		}
 		return nil
@@ -134,7 +138,7 @@ func (l *Ledger) nextBatch(rows []store.Row) ([]store.Row, error) {
 	if errors.Is(err, errBatchFull) {
 		err = nil
 	}
-	return rows, err
+	return rows, last, err
 }
 
 // settle makes what was applied safe in the store's file and then lets the journal forget it.

@@ -3,6 +3,8 @@ package ledger
 import (
 	"math"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -130,4 +132,33 @@ func TestEncode(t *testing.T) {
 			t.Error("encode took the year 10000")
 		}
 	})
+}
+
+func TestShorten(t *testing.T) {
+	g := sample("gen-1")
+	long := strings.Repeat("가\x00", 1<<20)
+	g.UserAgent, g.Title, g.Referer, g.Origin, g.UpstreamID, g.NativeFinish = long, long, long, long, long, long
+	for range 1000 {
+		g.Requested = append(g.Requested, long)
+		g.Attempts = append(g.Attempts, hearth.Attempt{Model: long, Message: long, UpstreamID: long})
+		g.Drops = append(g.Drops, hearth.Drop{Model: long, Reason: long})
+		g.Notes = append(g.Notes, long)
+	}
+	b, err := encode(shorten(g))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(b) > 1<<20 {
+		t.Errorf("shortened record has %d bytes", len(b))
+	}
+	got, err := decode(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Bill.Cost != g.Bill.Cost || got.Usage != g.Usage || got.Endpoint != g.Endpoint || !slices.Contains(got.Notes, noteShortened) {
+		t.Errorf("shortened record lost what matters: %+v", got)
+	}
+	if len(g.Attempts) != 1001 || len(g.UserAgent) != len(long) {
+		t.Error("shorten changed what it was given")
+	}
 }

@@ -87,6 +87,9 @@ func (l *Ledger) Unreserve() { l.journal.Unreserve() }
 // it. g may be changed afterwards. An id that was recorded before is kept as it was.
 func (l *Ledger) Record(g *hearth.Generation) error {
 	record, err := encode(g)
+	if err == nil && len(record) > maxRecord {
+		record, err = encode(shorten(g))
+	}
 	if err != nil {
 		return fmt.Errorf("record generation: %w", err)
 	}
