@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -227,11 +228,14 @@ func TestServer_Routes(t *testing.T) {
 		}
 	})
 	t.Run("a base URL with a slash at its end", func(t *testing.T) {
-		if r := w.chatAt("/api/v1//chat/completions"); r.status != 200 {
-			t.Errorf("%d %s", r.status, r.body)
-		}
-		if r := w.call("GET", "//v1//models", ""); r.status != 200 {
-			t.Errorf("%d %s", r.status, r.body)
+		for _, request := range []string{
+			"POST /api/v1//chat/completions HTTP/1.1\r\n", "GET //v1///models HTTP/1.1\r\n", "GET /v1//models/" + url.PathEscape(gemma) + "/endpoints HTTP/1.1\r\n",
+		} {
+			body := ask(qwen, "")
+			raw := w.raw(t, request+"Host: h\r\nConnection: close\r\nAuthorization: Bearer "+w.user+fmt.Sprintf("\r\nContent-Length: %d\r\n\r\n", len(body))+body)
+			if !strings.HasPrefix(raw, "HTTP/1.1 200 ") {
+				t.Errorf("%s: %s", request, raw)
+			}
 		}
 	})
 	t.Run("HEAD", func(t *testing.T) {

@@ -175,7 +175,10 @@ func (s *Server) providers(w http.ResponseWriter, _ *http.Request) error {
 }
 
 func (s *Server) findModel(r *http.Request) (*hearth.Model, error) {
-	id := r.PathValue("author") + "/" + r.PathValue("slug")
+	id := r.PathValue("id")
+	if id == "" {
+		id = r.PathValue("author") + "/" + r.PathValue("slug")
+	}
 	if m := s.Catalog.Resolve(id); m != nil {
 		return m, nil
 	}

@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"regexp"
 	"runtime/debug"
-	"sort"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -58,7 +59,9 @@ func New(o Options, p Parts) *Server {
 		s.route("GET", base+"/generation", s.generation)
 		s.route("GET", base+"/models", s.catalog(s.models))
 		s.route("GET", base+"/models/{author}/{slug}/endpoints", s.catalog(s.endpoints))
+		s.route("GET", base+"/models/{id}/endpoints", s.catalog(s.endpoints)) // an alias, or an id with its slash as %2F
 		s.route("GET", base+"/model/{author}/{slug}", s.catalog(s.model))
+		s.route("GET", base+"/model/{id}", s.catalog(s.model))
 		s.route("GET", base+"/providers", s.catalog(s.providers))
 	}
 	s.mux.HandleFunc("/", s.wrap(s.unknown))
@@ -79,11 +82,26 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.draining.Load() {
 		w.Header().Set("Connection", "close")
 	}
-	if origin := r.Header.Get("Origin"); origin != "" && s.cors(w, r, origin) {
+	if s.cors(w, r, r.Header.Get("Origin")) {
 		return
 	}
-	s.mux.ServeHTTP(w, r)
+	s.mux.ServeHTTP(w, oneSlash(r))
 }
+
+// oneSlash makes the path of a base URL that was given with a slash at its end ("/api/v1//models") what was meant. The
+// mux would redirect, which a browser's preflight and many clients do not follow.
+func oneSlash(r *http.Request) *http.Request {
+	if !strings.Contains(r.URL.Path, "//") {
+		return r
+	}
+	c := *r
+	u := *r.URL
+	u.Path, u.RawPath = manySlashes.ReplaceAllString(u.Path, "/"), manySlashes.ReplaceAllString(u.RawPath, "/")
+	c.URL = &u
+	return &c
+}
+
+var manySlashes = regexp.MustCompile(`//+`)
 
 // Drain makes /ready answer 503 and asks callers to close their connections. Requests are still answered.
 func (s *Server) Drain() { s.draining.Store(true) }
@@ -172,7 +190,10 @@ func (s *Server) unknown(_ http.ResponseWriter, r *http.Request) error {
 
 func (s *Server) wrongMethod(w http.ResponseWriter, r *http.Request, path string) error {
 	allowed := append([]string{"OPTIONS"}, s.methods[path]...)
-	sort.Strings(allowed)
+	if slices.Contains(allowed, http.MethodGet) {
+		allowed = append(allowed, http.MethodHead)
+	}
+	slices.Sort(allowed)
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
 	e := hearth.Errorf(hearth.ErrInvalidRequest, "%s is not allowed here; use %s", printable(r.Method), strings.Join(s.methods[path], " or "))
 	e.Status = http.StatusMethodNotAllowed
@@ -182,7 +203,7 @@ func (s *Server) wrongMethod(w http.ResponseWriter, r *http.Request, path string
 // printable makes a caller's text fit for a message: bounded and quoted where it is not plain.
 func printable(s string) string {
 	if len(s) > 80 {
-		s = s[:80] + "…"
+		s = strings.ToValidUTF8(s[:80], "") + "…"
 	}
 	q := fmt.Sprintf("%q", s)
 	return q[1 : len(q)-1]

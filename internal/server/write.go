@@ -57,33 +57,47 @@ func writeJSON(w http.ResponseWriter, status int, v any) error {
 	return nil
 }
 
-// corsHeaders are the request headers that a page may send.
+// corsHeaders are the request headers that a page may send in any case; what a preflight names is allowed besides, for
+// a key is no cookie: only a page that knows it can send it.
 const corsHeaders = "authorization, content-type, http-referer, x-title, x-session-id, x-api-key, x-openrouter-title, " +
 	"x-openrouter-categories, x-stainless-arch, x-stainless-lang, x-stainless-os, x-stainless-package-version, " +
 	"x-stainless-retry-count, x-stainless-runtime, x-stainless-runtime-version, x-stainless-timeout, user-agent"
 
-// cors allows the origin if it is configured; true = the request was a preflight and is answered.
-func (s *Server) cors(w http.ResponseWriter, r *http.Request, origin string) bool {
-	preflight := r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != ""
+// maxAsked bounds the header names of a preflight that are allowed back.
+const maxAsked = 2 << 10
+
+// cors lets the pages of the configured origins read the answer; true = the request was a preflight and is answered.
+// origin is "" for a request that no page sent.
+func (s *Server) cors(w http.ResponseWriter, r *http.Request, origin string) (answered bool) {
+	preflight := origin != "" && r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != ""
 	h := w.Header()
-	switch {
-	case slices.Contains(s.opt.CORSOrigins, "*"):
-		h.Set("Access-Control-Allow-Origin", "*")
-	case slices.ContainsFunc(s.opt.CORSOrigins, func(o string) bool { return strings.EqualFold(o, origin) }):
-		h.Set("Access-Control-Allow-Origin", origin)
-		h.Add("Vary", "Origin")
-	default:
-		if preflight {
-			w.WriteHeader(http.StatusNoContent)
+	allowed := "*"
+	if !slices.Contains(s.opt.CORSOrigins, "*") {
+		allowed = ""
+		if len(s.opt.CORSOrigins) > 0 {
+			h.Add("Vary", "Origin")
 		}
-		return preflight
+		if slices.ContainsFunc(s.opt.CORSOrigins, func(o string) bool { return strings.EqualFold(o, origin) }) {
+			allowed = origin
+		}
 	}
-	h.Set("Access-Control-Expose-Headers", "*")
-	if preflight {
+	if origin != "" && allowed != "" {
+		h.Set("Access-Control-Allow-Origin", allowed)
+		h.Set("Access-Control-Expose-Headers", "*")
+	}
+	if !preflight {
+		return false
+	}
+	if allowed != "" {
+		names := corsHeaders
+		if asked := r.Header.Get("Access-Control-Request-Headers"); asked != "" && len(asked) <= maxAsked {
+			names += ", " + asked
+			h.Add("Vary", "Access-Control-Request-Headers")
+		}
 		h.Set("Access-Control-Allow-Methods", "GET, POST, OPTIONS")
-		h.Set("Access-Control-Allow-Headers", corsHeaders)
+		h.Set("Access-Control-Allow-Headers", names)
 		h.Set("Access-Control-Max-Age", "86400")
-		w.WriteHeader(http.StatusNoContent)
 	}
-	return preflight
+	w.WriteHeader(http.StatusNoContent)
+	return true
 }
