@@ -100,7 +100,7 @@ then what is allowed but worth a second look.
   what it holds cannot change the structure of the file. A variable that is not set is an error.
 - **Secrets** never appear in an error, a log or a page. Keep them out of the file with ` + "`${env:NAME}` or `api_key_file`" + `.
 - **Relative paths** start at the directory of the configuration file.
-- **Anchors and aliases** (` + "`&name`, `*name`, `<<: *name`" + `) work. A file may have 1 MiB and 50,000 words and signs.
+- **Anchors and aliases** (` + "`&name`, `*name`, `<<: *name`" + `) work. A file may have 1 MiB and 30,000 words and signs.
 `
 
 func markdown(t *testing.T) string {

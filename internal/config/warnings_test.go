@@ -1,0 +1,82 @@
+package config
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestWarnings(t *testing.T) {
+	const slot = "{name: s, model: x/a, command: [e, \"${port}\"], context: 8192, concurrency: 1, price: {prompt: 1, completion: 1}"
+	const offer = "{model: x/a, context: 8192, price: {prompt: 1, completion: 1}"
+	const provider = "{slug: p, base_url: 'https://p.example/v1', api_key: '${env:KEY}', models: [" + offer + "}]}"
+	whole := func(slot, provider string) string {
+		return "default_model: x/a\nnodes: [{name: n, slots: [" + slot + "}]}]\nproviders: [" + provider + "]\n"
+	}
+	with := func(old, replacement string) string {
+		p := strings.Replace(provider, old, replacement, 1)
+		if p == provider {
+			t.Fatalf("%q is not in the sample", old)
+		}
+		return whole(slot, p)
+	}
+	for _, tc := range []struct {
+		name, text string
+		want       []string
+	}{
+		{"nothing to say", whole(slot, provider), nil},
+		{"nothing served", "listen: 127.0.0.1:1\n", []string{"x: serves no model"}},
+		{"no providers", "default_model: x/a\nnodes: [{name: n, slots: [" + slot + "}]}]\n", []string{"x: providers: is empty: a request that no slot can take fails"}},
+		{"no nodes, no default model", "providers: [" + provider + "]\n", []string{
+			"x: nodes: is empty: every request goes to an external provider",
+			"x: default_model: is not set: a request that names no model is refused",
+		}},
+		{"open to the network", "listen: ':8800'\n" + whole(slot, provider), []string{"x:1: listen: serves other machines without TLS"}},
+		{"node without slots", "default_model: x/a\nnodes: [{name: n, slots: [" + slot + "}]}, {name: m}]\nproviders: [" + provider + "]\n",
+			[]string{"x:2: nodes[1]: has no slots"}},
+		{"bare slot", whole("{name: s, model: x/a, command: [e, \"${port}\"]", provider), []string{
+			"x:2: nodes[0].slots[0].price: is not set: this slot costs nothing",
+			"x:2: nodes[0].slots[0].context: is not set",
+			"x:2: nodes[0].slots[0].concurrency: is not set",
+		}},
+		{"another program's placeholder", whole(strings.Replace(slot, "[e, \"${port}\"]", "[e, \"${PORT}\"], port: 9, env: {M: \"${MODEL}\"}", 1), provider), []string{
+			"x:2: nodes[0].slots[0].command[1]: holds ${PORT}, which is not replaced; write ${port}",
+			"x:2: nodes[0].slots[0].env.M: holds ${MODEL}, which is not replaced; write ${model}",
+		}},
+		{"provider before the slot", with("context: 8192", "context: 8192, priority: 0"), []string{"x:3: providers[0].models[0].priority: puts this provider before or beside an own slot"}},
+		{"disabled provider before the slot", with("context: 8192", "context: 8192, disabled: true, priority: 0"), nil},
+		{"bare offer", with(offer, "{model: x/a"), []string{
+			"x:3: providers[0].models[0].price: is not set: callers pay nothing for it",
+			"x:3: providers[0].models[0].context: is not set",
+		}},
+		{"no key", with("api_key: '${env:KEY}', ", ""), []string{"x:3: providers[0].api_key: is not set"}},
+		{"key in the file", with("${env:KEY}", "sk-literal"), []string{"x:3: providers[0].api_key: stands in the file itself"}},
+		{"not encrypted", with("https:", "http:"), []string{"x:3: providers[0].base_url: is not encrypted"}},
+		{"not encrypted, on this machine", with("https://p.example", "http://127.0.0.1:9"), nil},
+		{"provider without models", with("["+offer+"}]", "[]"), []string{"x:3: providers[0]: serves no model"}},
+		{"name used twice", whole(slot, provider+", "+strings.Replace(provider, "slug: p", "slug: q, name: p", 1)), []string{"x:3: providers[1].name: is also the name of provider p"}},
+		{"model served nowhere", "models: [{id: x/b}]\n" + whole(slot, provider), []string{"x:1: models[0]: is served by no slot and no provider"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c, err := Parse("x", []byte(tc.text), only(map[string]string{"KEY": "sk-env"}), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for i, w := range c.Warnings() {
+				text := w.String()
+				if strings.Contains(text, "sk-") {
+					t.Errorf("a warning shows a key: %s", text)
+				}
+				if i < len(tc.want) && strings.HasPrefix(text, tc.want[i]) {
+					text = tc.want[i]
+				}
+				got = append(got, text)
+			}
+			if d := cmp.Diff(tc.want, got); d != "" {
+				t.Errorf("warnings (-want +got):\n%s", d)
+			}
+		})
+	}
+}
