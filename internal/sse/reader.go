@@ -124,7 +124,7 @@ func (r *Reader) parse() (Event, bool) {
 			r.start = r.pos
 		}
 		end := r.lineEnd()
-		if end-r.start > r.max {
+		if end > r.pos && end-r.start > r.max {
 			r.err = ErrTooLong
 			break
 		}
