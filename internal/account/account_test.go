@@ -241,22 +241,28 @@ func TestOtherProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "hearth.db")
 	gateway, command := openPath(t, path), openPath(t, path)
 	plain, k := create(t, command, "laptop", false)
-	<-time.After(lookAgain) // Open has just looked
-	if got, err := gateway.Authorise(bearer(plain)); err != nil || got.ID != k.ID {
-		t.Fatalf("a key just created by another process: %+v, %v", got, err)
-	}
+	waitFor(t, "a key created by another process", func() bool {
+		got, err := gateway.Authorise(bearer(plain))
+		return err == nil && got.ID == k.ID
+	})
 	if _, err := command.Disable(t.Context(), "laptop"); err != nil {
 		t.Fatal(err)
 	}
+	waitFor(t, "the refusal of a key disabled by another process", func() bool {
+		_, err := gateway.Authorise(bearer(plain))
+		return err != nil
+	})
+}
+
+// waitFor asks again and again until ok.
+func waitFor(t *testing.T, what string, ok func() bool) {
+	t.Helper()
 	deadline, tick := time.After(10*pollEvery), time.NewTicker(20*time.Millisecond)
 	defer tick.Stop()
-	for {
-		if _, err := gateway.Authorise(bearer(plain)); err != nil {
-			return
-		}
+	for !ok() {
 		select {
 		case <-deadline:
-			t.Fatal("a key disabled by another process still works")
+			t.Fatalf("waited too long for: %s", what)
 		case <-tick.C:
 		}
 	}

@@ -3,13 +3,11 @@ package ledger
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -24,9 +22,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(childEnv) != "" {
+	switch {
+	case os.Getenv(childEnv) != "":
 		childMain()
-		return
+	case os.Getenv(holdEnv) != "":
+		holdMain()
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -97,24 +97,6 @@ func (b *books) crash(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Ledger = nil
-}
-
-// hold takes the database's write lock from a second connection and returns what gives it free.
-func (b *books) hold(t *testing.T) (release func()) {
-	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(b.dir, "hearth.db")+"?_txlock=immediate&_pragma=busy_timeout(5000)")
-	if err != nil {
-		t.Fatal(err)
-	}
-	tx, err := db.Begin()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sync.OnceFunc(func() {
-		if err := errors.Join(tx.Rollback(), db.Close()); err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 // waitFor asks again and again until ok.
@@ -251,197 +233,5 @@ func TestRecord(t *testing.T) {
 			t.Errorf("%d records wait after Close", b.Pending())
 		}
 		checkStore(t, b, 1200)
-	})
-}
-
-func TestRestart(t *testing.T) {
-	t.Run("what was not applied is applied once", func(t *testing.T) {
-		dir := t.TempDir()
-		b := open(t, dir, journal.Options{})
-		record(t, b, names("early", 10)...)
-		waitFor(t, "the first records in the store", func() bool { return b.Pending() == 0 })
-		record(t, b, names("late", 700)...)
-		b.crash(t)
-		for range 2 {
-			b = open(t, dir, journal.Options{})
-			checkStore(t, b, 710)
-			mustFind(t, b, "late-699")
-			b.end(t)
-		}
-	})
-	t.Run("an older database gets what the journal still has", func(t *testing.T) {
-		dir := t.TempDir()
-		b := open(t, dir, journal.Options{})
-		record(t, b, names("gen", 50)...)
-		b.end(t)
-		for _, name := range []string{"hearth.db", "hearth.db-wal", "hearth.db-shm"} {
-			if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
-				t.Fatal(err)
-			}
-		}
-		b = open(t, dir, journal.Options{})
-		checkStore(t, b, 50)
-	})
-	t.Run("a new journal beside an old database", func(t *testing.T) {
-		dir := t.TempDir()
-		b := open(t, dir, journal.Options{})
-		record(t, b, names("old", 50)...)
-		b.end(t)
-		if err := os.RemoveAll(filepath.Join(dir, "journal")); err != nil {
-			t.Fatal(err)
-		}
-		b = open(t, dir, journal.Options{})
-		record(t, b, names("new", 10)...)
-		b.crash(t)
-		b = open(t, dir, journal.Options{})
-		checkStore(t, b, 60)
-	})
-	t.Run("a journal whose tail was lost does not give its sequences again", func(t *testing.T) {
-		dir := t.TempDir()
-		b := open(t, dir, journal.Options{})
-		record(t, b, names("gen", 3)...)
-		waitFor(t, "the records in the store", func() bool { return b.Pending() == 0 })
-		files, err := filepath.Glob(filepath.Join(dir, "journal", "*.journal"))
-		if err != nil || len(files) != 1 {
-			t.Fatal(files, err)
-		}
-		early, err := os.ReadFile(files[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		record(t, b, "lost-1", "lost-2")
-		waitFor(t, "the records in the store", func() bool { return b.Pending() == 0 })
-		b.end(t)
-		if err := os.WriteFile(files[0], early, 0o600); err != nil { // as if the disk had never got the rest
-			t.Fatal(err)
-		}
-		b = open(t, dir, journal.Options{})
-		record(t, b, "after-1", "after-2", "after-3")
-		b.crash(t)
-		b = open(t, dir, journal.Options{})
-		checkStore(t, b, 8)
-	})
-	t.Run("a record nobody can read does not hold up the rest", func(t *testing.T) {
-		dir := t.TempDir()
-		b := open(t, dir, journal.Options{})
-		b.crash(t)
-		j, err := journal.Open(journal.Options{Dir: filepath.Join(dir, "journal")})
-		if err != nil {
-			t.Fatal(err)
-		}
-		good, err := encode(sample("gen-1"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, p := range [][]byte{[]byte("{not JSON"), good, []byte(`{"id":7}`)} {
-			if _, err := j.Append(p); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := j.Close(); err != nil {
-			t.Fatal(err)
-		}
-		b = open(t, dir, journal.Options{})
-		mustFind(t, b, "gen-1")
-		checkStore(t, b, 1)
-		if b.Pending() != 0 {
-			t.Errorf("%d records still wait", b.Pending())
-		}
-		if !strings.Contains(b.log.String(), "cannot be read") {
-			t.Errorf("nothing said about it: %s", b.log)
-		}
-	})
-}
-
-func TestStalledStore(t *testing.T) {
-	t.Run("records are taken, readable and applied after", func(t *testing.T) {
-		b := open(t, t.TempDir(), journal.Options{})
-		release := b.hold(t)
-		defer release()
-		ids := names("gen", 1000)
-		record(t, b, ids...)
-		for _, id := range ids[:20] {
-			mustFind(t, b, id)
-		}
-		checkStore(t, b, 0)
-		release()
-		waitFor(t, "the records in the store", func() bool { return b.Pending() == 0 })
-		checkStore(t, b, 1000)
-	})
-	t.Run("memory is bounded, the journal has the rest", func(t *testing.T) {
-		b := open(t, t.TempDir(), journal.Options{SegmentBytes: 64 << 10})
-		b.tail.mu.Lock()
-		b.tail.limit = 20_000
-		b.tail.mu.Unlock()
-		release := b.hold(t)
-		defer release()
-		ids := names("gen", 1200)
-		record(t, b, ids...)
-		b.tail.mu.RLock()
-		held := b.tail.bytes
-		b.tail.mu.RUnlock()
-		if held > 20_000 {
-			t.Errorf("%d bytes held in memory, want at most 20,000", held)
-		}
-		for _, id := range []string{ids[0], ids[600], ids[1199]} {
-			mustFind(t, b, id)
-		}
-		release()
-		waitFor(t, "the records in the store", func() bool { return b.Pending() == 0 })
-		record(t, b, "one more")
-		mustFind(t, b, "one more")
-		waitFor(t, "the last record in the store", func() bool { return b.Pending() == 0 })
-		checkStore(t, b, 1201)
-	})
-	t.Run("a full journal refuses before dispatch", func(t *testing.T) {
-		b := open(t, t.TempDir(), journal.Options{MaxBytes: 128 << 10})
-		release := b.hold(t)
-		defer release()
-		var err error
-		n := 0
-		for ; ; n++ {
-			if err = b.Reserve(); err != nil {
-				break
-			}
-			record(t, b, fmt.Sprint("gen-", n))
-			b.Unreserve()
-		}
-		var e *hearth.Error
-		if !errors.As(err, &e) || e.Type != hearth.ErrOverloaded || e.RetryAfter <= 0 || !errors.Is(err, journal.ErrFull) || n == 0 {
-			t.Errorf("after %d records Reserve: %v, want overloaded", n, err)
-		}
-		release()
-		waitFor(t, "space in the journal", func() bool {
-			if b.Reserve() != nil {
-				return false
-			}
-			b.Unreserve()
-			return true
-		})
-		checkStore(t, b, n)
-	})
-	t.Run("close gives up in time and nothing is lost", func(t *testing.T) {
-		dir := t.TempDir()
-		b := open(t, dir, journal.Options{})
-		release := b.hold(t)
-		defer release()
-		record(t, b, names("gen", 10)...)
-		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-		defer cancel()
-		began := time.Now()
-		err := b.Ledger.Close(ctx)
-		if err == nil || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "10 records stay in the journal") {
-			t.Errorf("Close: %v", err)
-		}
-		if d := time.Since(began); d > 3*time.Second {
-			t.Errorf("Close took %s", d)
-		}
-		release()
-		if err := errors.Join(b.journal.Close(), b.store.Close()); err != nil {
-			t.Fatal(err)
-		}
-		b.Ledger = nil
-		b = open(t, dir, journal.Options{})
-		checkStore(t, b, 10)
 	})
 }
