@@ -1,0 +1,339 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"myip.co.kr/hearth/internal/engine"
+)
+
+const (
+	gemma  = "google/gemma-4-26b-a4b"
+	exaone = "lgai/exaone-4.0-32b"
+	apiKey = "sk-myip-e2e-0123456789abcdef0123456789abcdef"
+)
+
+// program is the hearth binary, built once.
+var program string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "hearth-e2e-")
+	if err != nil {
+		panic(err)
+	}
+	program = filepath.Join(dir, "hearth")
+	if out, err := exec.Command("go", "build", "-o", program, "myip.co.kr/hearth/cmd/hearth").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build hearth: %v\n%s", err, out)
+		os.Exit(1)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// gateway is one running hearth serve.
+type gateway struct {
+	t    testing.TB
+	cmd  *exec.Cmd
+	base string
+	log  *lockedBuffer
+	done chan error
+	acme *engine.Provider
+	dir  string
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// world is the seeds' world: two local models on one exclusive node, one external provider for Gemma.
+type world struct {
+	gemmaArgs, exaoneArgs []string // further arguments of the engines
+	more                  string   // further configuration
+	wait                  string   // of both slots
+}
+
+// start writes the world's configuration and runs a gateway on it.
+func start(t testing.TB, w world) *gateway {
+	t.Helper()
+	g := &gateway{t: t, dir: t.TempDir(), acme: engine.NewProvider(engine.ProviderConfig{Name: "Acme AI"})}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan struct{})
+	go func() { defer close(served); _ = g.acme.Serve(ctx, ln) }()
+	t.Cleanup(func() { cancel(); <-served })
+	if w.wait == "" {
+		w.wait = "20s"
+	}
+	if w.more == "" {
+		w.more = "shutdown: {lame_duck: 0s, grace: 5s}"
+	}
+	text := fmt.Sprintf(`currency: KRW
+exchange_rates: {USD: 1390}
+margin: 5%%
+data_dir: data
+local: {name: MyIP Local GPU}
+default_model: %[1]s
+nodes:
+  - name: gpu-1
+    turn: 300ms
+    min_resident: 0s
+    slots:
+      - {name: gemma, model: %[1]s, command: %[3]s, context: 32768, concurrency: 2, wait: %[6]s, expected_load: 1s, stop_grace: 2s, price: {prompt: 30, completion: 150}}
+      - {name: exaone, model: %[2]s, command: %[4]s, context: 32768, concurrency: 2, wait: %[6]s, expected_load: 1s, stop_grace: 2s, price: {prompt: 30, completion: 150}}
+providers:
+  - slug: acme
+    name: Acme AI
+    base_url: http://%[5]s/v1
+    limits: {first_byte: 5s}
+    models: [{model: %[1]s, context: 131072, price: {prompt: 0.06, completion: 0.24}}]
+%[7]s
+`, gemma, exaone, engineLine(t, gemma, w.gemmaArgs), engineLine(t, exaone, w.exaoneArgs), ln.Addr(), w.wait, w.more)
+	if err := os.WriteFile(g.path("hearth.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g.run()
+	return g
+}
+
+func engineLine(t testing.TB, model string, more []string) string {
+	b, err := json.Marshal(append([]string{program, "engine", "--port", "${port}", "--model", model, "--parallel", "2",
+		"--load", "300ms", "--first-token", "0s", "--tokens-per-second", "0"}, more...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func (g *gateway) path(name string) string { return filepath.Join(g.dir, name) }
+
+// run starts the process and waits until it answers. It may be called again after the process ended.
+func (g *gateway) run() {
+	g.t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	addr := ln.Addr().String()
+	ln.Close()
+	g.base, g.log, g.done = "http://"+addr, new(lockedBuffer), make(chan error, 1)
+	g.cmd = exec.Command(program, "serve", "--config", g.path("hearth.yaml"), "--listen", addr)
+	g.cmd.Stdout, g.cmd.Stderr = g.log, g.log
+	g.cmd.Env = append(os.Environ(), "MYIP_API_KEY="+apiKey)
+	g.cmd.WaitDelay = 5 * time.Second
+	if err := g.cmd.Start(); err != nil {
+		g.t.Fatal(err)
+	}
+	cmd, done := g.cmd, g.done
+	go func() { done <- cmd.Wait() }()
+	g.t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // gone already in some tests
+		select {
+		case <-done:
+		case <-time.After(20 * time.Second):
+			_ = cmd.Process.Kill()
+			g.t.Errorf("the gateway did not end within 20 s of SIGTERM")
+		}
+		if g.t.Failed() {
+			g.t.Logf("log:\n%s", g.log)
+		}
+	})
+	g.until("the gateway answers", func() bool {
+		resp, err := http.Get(g.base + "/health")
+		if err != nil {
+			return false
+		}
+		resp.Body.Close()
+		return resp.StatusCode == 200
+	})
+}
+
+// until asks again and again until ok: real processes take their own time.
+func (g *gateway) until(what string, ok func() bool) {
+	g.t.Helper()
+	limit := time.After(15 * time.Second)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-limit:
+			g.t.Fatalf("never happened: %s\nlog:\n%s", what, g.log)
+		case <-tick.C:
+		}
+	}
+}
+
+// end waits for the process to end by itself and returns its exit code.
+func (g *gateway) end() int {
+	g.t.Helper()
+	select {
+	case err := <-g.done:
+		g.done <- err
+	case <-time.After(20 * time.Second):
+		g.t.Fatalf("the gateway is still running\nlog:\n%s", g.log)
+	}
+	return g.cmd.ProcessState.ExitCode()
+}
+
+type reply struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// open sends a request and returns with its answer still to be read.
+func (g *gateway) open(method, path, body string, header ...string) *http.Response {
+	g.t.Helper()
+	req, err := http.NewRequest(method, g.base+"/api/v1"+path, strings.NewReader(body))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+apiKey)
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		g.t.Fatalf("%s %s: %v\nlog:\n%s", method, path, err, g.log)
+	}
+	return resp
+}
+
+func (g *gateway) call(method, path, body string, header ...string) reply {
+	g.t.Helper()
+	resp := g.open(method, path, body, header...)
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		g.t.Fatalf("read answer: %v", err)
+	}
+	return reply{resp.StatusCode, resp.Header, string(b)}
+}
+
+func (g *gateway) chat(body string, header ...string) reply {
+	g.t.Helper()
+	return g.call("POST", "/chat/completions", body, header...)
+}
+
+// served fails the test unless the answer came from this provider and model.
+func (g *gateway) served(r reply, provider, model string) {
+	g.t.Helper()
+	if r.status != 200 || r.header.Get("X-Myip-Provider") != provider || r.header.Get("X-Myip-Model") != model || !strings.Contains(r.body, "finish_reason") {
+		g.t.Fatalf("want %s from %s, got %d %v\n%s\nlog:\n%s", model, provider, r.status, r.header, r.body, g.log)
+	}
+}
+
+// status is the number of the model's local endpoint in the endpoints list.
+func (g *gateway) status(model string) int {
+	g.t.Helper()
+	r := g.call("GET", "/models/"+model+"/endpoints", "")
+	_, rest, _ := strings.Cut(r.body, `"status":`)
+	word, _, _ := strings.Cut(rest, ",")
+	n, err := strconv.Atoi(word)
+	if err != nil {
+		g.t.Fatalf("status of %s: %s", model, r.body)
+	}
+	return n
+}
+
+// engines are the pids of the gateway's children.
+func (g *gateway) engines() []int {
+	g.t.Helper()
+	return childrenOf(g.cmd.Process.Pid)
+}
+
+func childrenOf(pid int) []int {
+	var out []int
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, f := range tasks {
+		b, _ := os.ReadFile(f) // a thread that just ended has no children
+		for _, w := range strings.Fields(string(b)) {
+			if n, err := strconv.Atoi(w); err == nil {
+				out = append(out, n)
+			}
+		}
+	}
+	return out
+}
+
+// stream is an answer that is read event by event.
+type stream struct {
+	resp *http.Response
+	r    *bufio.Reader
+}
+
+func (g *gateway) stream(body string) *stream {
+	g.t.Helper()
+	resp := g.open("POST", "/chat/completions", body)
+	if resp.StatusCode != 200 {
+		b, _ := io.ReadAll(resp.Body)
+		g.t.Fatalf("stream: %d %s", resp.StatusCode, b)
+	}
+	g.t.Cleanup(func() { resp.Body.Close() })
+	return &stream{resp, bufio.NewReader(resp.Body)}
+}
+
+// next is the data of the next event, "" at the end of a body that ended cleanly.
+func (s *stream) next(t testing.TB) string {
+	t.Helper()
+	for {
+		line, err := s.r.ReadString('\n')
+		if data, ok := strings.CutPrefix(strings.TrimSpace(line), "data: "); ok {
+			return data
+		}
+		if err == io.EOF {
+			return ""
+		}
+		if err != nil {
+			t.Fatalf("the connection was cut: %v", err)
+		}
+	}
+}
+
+// rest reads to the end and returns the last two events.
+func (s *stream) rest(t testing.TB) (last, done string, n int) {
+	t.Helper()
+	for {
+		ev := s.next(t)
+		if ev == "" {
+			return last, done, n
+		}
+		last, done, n = done, ev, n+1
+	}
+}
+
+func ask(model, extra string) string {
+	return fmt.Sprintf(`{"model": %q, "messages": [{"role": "user", "content": "hi"}]%s}`, model, extra)
+}
