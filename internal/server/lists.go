@@ -8,6 +8,7 @@ import (
 	"github.com/shopspring/decimal"
 
 	"myip.co.kr/hearth"
+	"myip.co.kr/hearth/internal/chain"
 )
 
 // The lists of models, endpoints and providers, in OpenRouter's shapes. Field order matters where a comment says so.
@@ -182,7 +183,16 @@ func (s *Server) findModel(r *http.Request) (*hearth.Model, error) {
 	if m := s.Catalog.Resolve(id); m != nil {
 		return m, nil
 	}
-	return nil, hearth.Errorf(hearth.ErrModelNotFound, "there is no model %q; GET /api/v1/models lists the models", printable(id))
+	const longest = 256 // as in a chat request
+	if len(id) > longest {
+		id = strings.ToValidUTF8(id[:longest], "")
+	}
+	// The chain of such a request is an error with the nearest names in it: the words are the same on every route.
+	_, err := chain.Build(&hearth.Request{Models: []string{id}}, chain.Views{Catalog: s.Catalog}, time.Now(), nil)
+	if err == nil {
+		return nil, hearth.Errorf(hearth.ErrModelNotFound, "there is no model %q", id)
+	}
+	return nil, err
 }
 
 func (s *Server) modelJSON(m *hearth.Model) modelJSON {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"regexp"
 	"runtime/debug"
 	"slices"
@@ -91,12 +92,16 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // oneSlash makes the path of a base URL that was given with a slash at its end ("/api/v1//models") what was meant. The
 // mux would redirect, which a browser's preflight and many clients do not follow.
 func oneSlash(r *http.Request) *http.Request {
-	if !strings.Contains(r.URL.Path, "//") {
+	escaped := r.URL.EscapedPath()
+	if !strings.Contains(escaped, "//") {
 		return r
 	}
-	c := *r
-	u := *r.URL
-	u.Path, u.RawPath = manySlashes.ReplaceAllString(u.Path, "/"), manySlashes.ReplaceAllString(u.RawPath, "/")
+	c, u := *r, *r.URL
+	u.RawPath = manySlashes.ReplaceAllString(escaped, "/")
+	var err error
+	if u.Path, err = url.PathUnescape(u.RawPath); err != nil {
+		return r
+	}
 	c.URL = &u
 	return &c
 }
