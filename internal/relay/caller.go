@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/textproto"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -87,6 +88,9 @@ func (r *Relay) callersPatience(h http.Header, wait time.Duration) time.Duration
 
 // seconds reads a number of seconds between 0 and a day; anything else is ignored.
 func seconds(v string) (time.Duration, bool) {
+	if v == "" {
+		return 0, false
+	}
 	s, err := strconv.ParseFloat(v, 64)
 	if err != nil || !(s >= 0 && s <= 86400) {
 		return 0, false
@@ -103,12 +107,19 @@ func (r *Relay) readBody(w http.ResponseWriter, req *http.Request) (raw []byte, 
 	if !r.hold(held) {
 		return nil, nil, errBusyBodies()
 	}
-	free = func() { r.bodies.Add(-held) }
-	if req.ContentLength >= 0 {
-		raw = make([]byte, req.ContentLength)
+	box := bodyBuffers.Get().(*[]byte)
+	free = func() {
+		r.bodies.Add(-held)
+		if cap(raw) <= maxPooledBody {
+			*box = raw[:0]
+			bodyBuffers.Put(box)
+		}
+	}
+	if raw = *box; req.ContentLength >= 0 {
+		raw = slices.Grow(raw[:0], int(req.ContentLength))[:req.ContentLength]
 		_, err = io.ReadFull(req.Body, raw)
 	} else {
-		raw, err = r.readChunked(req.Body, &held)
+		raw, err = r.readChunked(raw[:0], req.Body, &held)
 	}
 	if err == nil {
 		return raw, free, nil
@@ -126,6 +137,11 @@ func (r *Relay) readBody(w http.ResponseWriter, req *http.Request) (raw []byte, 
 	return nil, nil, e
 }
 
+// maxPooledBody is the largest body buffer that is kept for another request.
+const maxPooledBody = 1 << 20
+
+var bodyBuffers = sync.Pool{New: func() any { return new([]byte) }}
+
 // hold takes n bytes of the process's budget for bodies.
 func (r *Relay) hold(n int64) bool {
 	if r.bodies.Add(n) > r.opt.MaxBodyTotal {
@@ -138,16 +154,16 @@ func (r *Relay) hold(n int64) bool {
 var errBodyLimit = errors.New("body over the limit")
 
 // readChunked reads a body of unknown length, taking budget as it grows.
-func (r *Relay) readChunked(body io.Reader, held *int64) ([]byte, error) {
-	raw := make([]byte, 0, 8<<10)
+func (r *Relay) readChunked(raw []byte, body io.Reader, held *int64) ([]byte, error) {
 	for {
 		if len(raw) == cap(raw) {
-			grow := int64(cap(raw))
-			if !r.hold(grow) {
+			raw = slices.Grow(raw, max(len(raw), 8<<10))
+		}
+		if more := int64(cap(raw)) - *held; more > 0 {
+			if !r.hold(more) {
 				return nil, errBusyBodies()
 			}
-			*held += grow
-			raw = append(make([]byte, 0, 2*cap(raw)), raw...)
+			*held += more
 		}
 		n, err := body.Read(raw[len(raw):cap(raw)])
 		raw = raw[:len(raw)+n]
