@@ -3,13 +3,13 @@
 package upstream
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -27,22 +27,33 @@ const (
 // Client sends attempts to the endpoints of one catalog. It is safe for concurrent use.
 type Client struct {
 	agent   string
-	targets []target // by endpoint index; empty for local endpoints
+	targets []target                 // by endpoint index; empty for local endpoints
+	engines []atomic.Pointer[engine] // by endpoint index; the engine that a local endpoint last had
 	clients map[*hearth.Provider]*http.Transport
 	local   *http.Transport
 }
 
-// target is where an external endpoint's requests go. It is shared by all attempts and never written to.
+// target is where an endpoint's requests go. It is shared by all attempts and never written to.
 type target struct {
-	url    *url.URL
-	header http.Header
-	rt     *http.Transport
+	url     *url.URL
+	header  http.Header
+	rt      http.RoundTripper
+	secrets []string // what must not be told to a caller, whatever the upstream's text says
+}
+
+// engine is the target behind a lease, kept because consecutive leases are of the same engine.
+type engine struct {
+	base string
+	key  hearth.Secret
+	target
 }
 
 // New makes a client for the catalog. agent is sent as User-Agent.
 func New(c *hearth.Catalog, agent string) (*Client, error) {
-	cl := &Client{agent: agent, targets: make([]target, len(c.Endpoints)), clients: make(map[*hearth.Provider]*http.Transport)}
-	cl.local = localTransport(trustedHosts(c))
+	cl := &Client{
+		agent: agent, targets: make([]target, len(c.Endpoints)), engines: make([]atomic.Pointer[engine], len(c.Endpoints)),
+		clients: make(map[*hearth.Provider]*http.Transport), local: localTransport(trustedHosts(c)),
+	}
 	for _, e := range c.Endpoints {
 		if e.Local() {
 			continue
@@ -54,13 +65,23 @@ func New(c *hearth.Catalog, agent string) (*Client, error) {
 		if cl.clients[e.Provider] == nil {
 			cl.clients[e.Provider] = externalTransport(e.Provider.Limits.Connect)
 		}
-		h := baseHeader(agent, e.Provider.APIKey)
+		t := target{url: u, header: baseHeader(agent, e.Provider.APIKey), rt: cl.clients[e.Provider]}
+		t.secrets = appendSecret(t.secrets, e.Provider.APIKey)
 		for k, v := range e.Provider.Headers {
-			h.Set(k, v.Reveal())
+			t.header.Set(k, v.Reveal())
+			t.secrets = appendSecret(t.secrets, v)
 		}
-		cl.targets[e.Index] = target{url: u, header: h, rt: cl.clients[e.Provider]}
+		cl.targets[e.Index] = t
 	}
 	return cl, nil
+}
+
+// appendSecret adds what is long enough to be a secret: a short header value such as "1" stands in every text.
+func appendSecret(to []string, s hearth.Secret) []string {
+	if len(s) < leastSecret {
+		return to
+	}
+	return append(to, s.Reveal())
 }
 
 // Close drops idle connections.
@@ -72,15 +93,22 @@ func (c *Client) Close() {
 }
 
 // targetOf finds where the call goes: a configured provider, or the engine behind a lease.
-func (c *Client) targetOf(call *Call) (target, error) {
+func (c *Client) targetOf(call *Call) (*target, error) {
+	i := call.Endpoint.Index
 	if !call.Endpoint.Local() {
-		return c.targets[call.Endpoint.Index], nil
+		return &c.targets[i], nil
+	}
+	if e := c.engines[i].Load(); e != nil && e.base == call.EngineURL && e.key == call.EngineKey {
+		return &e.target, nil
 	}
 	u, err := url.Parse(strings.TrimSuffix(call.EngineURL, "/") + "/v1/chat/completions")
 	if err != nil {
-		return target{}, fmt.Errorf("read the engine's address: %w", err)
+		return nil, fmt.Errorf("read the engine's address: %w", err)
 	}
-	return target{url: u, header: baseHeader(c.agent, call.EngineKey), rt: c.local}, nil
+	e := &engine{base: call.EngineURL, key: call.EngineKey}
+	e.target = target{url: u, header: baseHeader(c.agent, call.EngineKey), rt: c.local, secrets: appendSecret(nil, call.EngineKey)}
+	c.engines[i].Store(e)
+	return &e.target, nil
 }
 
 // baseHeader is the allow-list of what goes upstream: nothing of the caller's headers does.
@@ -151,58 +179,4 @@ func trustedHosts(c *hearth.Catalog) map[string]bool {
 		}
 	}
 	return trusted
-}
-
-// watchdog ends an attempt when its present limit passes. One timer serves all limits of an attempt.
-type watchdog struct {
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	timer  *time.Timer
-	cause  error // what the running timer stands for; set only while the timer is stopped
-	ends   time.Time
-	armed  time.Time
-}
-
-func watch(parent context.Context, total time.Duration) *watchdog {
-	w := &watchdog{}
-	w.ctx, w.cancel = context.WithCancelCause(parent)
-	if total > 0 {
-		w.ends = time.Now().Add(total)
-	}
-	return w
-}
-
-// arm starts the limit d, for which cause stands. A limit of 0 leaves only the total.
-func (w *watchdog) arm(d time.Duration, cause error) {
-	now := time.Now()
-	if !w.ends.IsZero() {
-		if left := w.ends.Sub(now); d <= 0 || left < d {
-			d, cause = max(left, time.Nanosecond), errTotal
-		}
-	}
-	w.stop()
-	w.armed = now
-	if d > 0 {
-		w.timer = time.AfterFunc(d, func() { w.cancel(cause) })
-	}
-}
-
-// progress arms the idle limit again, but not more often than an eighth of it: a timer per chunk would cost more than
-// the chunk.
-func (w *watchdog) progress(idle time.Duration) {
-	if idle > 0 && time.Since(w.armed) > min(idle/8, time.Second) {
-		w.arm(idle, errIdle)
-	}
-}
-
-func (w *watchdog) stop() {
-	if w.timer != nil {
-		w.timer.Stop()
-	}
-}
-
-// close ends the attempt and frees everything it holds.
-func (w *watchdog) close() {
-	w.stop()
-	w.cancel(context.Canceled)
 }

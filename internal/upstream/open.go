@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"io"
-	"mime"
 	"net/http"
+	"strings"
 	"time"
 
 	"myip.co.kr/hearth"
@@ -19,13 +19,15 @@ type Call struct {
 	Endpoint  *hearth.Endpoint
 	EngineURL string        // local endpoints: the engine's base URL, without /v1
 	EngineKey hearth.Secret // local endpoints: what the engine wants as its API key
-	Body      []byte        // what is sent; must not change until the attempt is over
-	Stream    bool
-	Stamp     *dialect.Stamp // what the rewritten answer carries
+	// Body is what is sent. It must never be written to again: an upstream may answer, or fail, before all of it is
+	// sent, and the connection's own goroutine may then still be reading it.
+	Body   []byte
+	Stream bool
+	Stamp  *dialect.Stamp // what the rewritten answer carries
 }
 
-// Opened is an attempt that reached its commit point: exactly one of Stream and Answer is set. Until here nothing was
-// sent to the caller; from here on no other candidate may be tried.
+// Opened is an attempt that reached its commit point: exactly one of Stream, Answer and Cut is set. Until here nothing
+// was sent to the caller; from here on no other candidate may be tried.
 type Opened struct {
 	Stream *Stream
 	Answer *dialect.Answer
@@ -35,74 +37,91 @@ type Opened struct {
 	Cut *Failure
 }
 
+// errorWait is how long the text of an error is waited for once its status is known: the next candidate is waiting too.
+const errorWait = 2 * time.Second
+
 // Open sends the call and waits for its commit point: the first content-bearing event of a stream, or a complete body.
 // A nil Opened comes with the reason why there is no answer; when ctx ended because the caller left, with ctx's error.
+// The Stream of an Opened must be copied, or ctx be ended.
 func (c *Client) Open(ctx context.Context, call *Call) (*Opened, *Failure, error) {
+	t, err := c.targetOf(call)
+	if err != nil {
+		f := judgeSend(err, nil)
+		return nil, &f, nil
+	}
 	w := watch(ctx, call.Endpoint.Provider.Limits.Total)
-	o, f := c.open(w, call)
+	o, f := open(w, t, call)
 	if o == nil || o.Stream == nil {
 		w.close()
 	}
-	if f != nil && ctx.Err() != nil {
+	if ctx.Err() != nil && (f != nil || o.Cut != nil) {
 		return nil, nil, context.Cause(ctx)
+	}
+	if f != nil {
+		f.hide(t.secrets)
 	}
 	return o, f, nil
 }
 
-func (c *Client) open(w *watchdog, call *Call) (*Opened, *Failure) {
+func open(w *watchdog, t *target, call *Call) (*Opened, *Failure) {
 	limits := &call.Endpoint.Provider.Limits
 	if call.Stream {
 		w.arm(limits.FirstByte, errFirstByte)
 	} else {
 		w.arm(limits.Answer, errAnswer)
 	}
-	resp, f := c.send(w, call)
-	if f != nil {
-		return nil, f
-	}
-	if resp.StatusCode/100 != 2 {
-		return nil, readFailure(resp, call)
-	}
-	if call.Stream {
-		return openStream(w, resp, call)
-	}
-	return readAnswer(w, resp)
-}
-
-func (c *Client) send(w *watchdog, call *Call) (*http.Response, *Failure) {
-	t, err := c.targetOf(call)
-	if err != nil {
-		f := judgeSend(err, nil)
-		return nil, &f
-	}
-	req := (&http.Request{
-		Method: http.MethodPost, URL: t.url, Host: t.url.Host, Header: t.header,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Body: body{bytes.NewReader(call.Body)}, ContentLength: int64(len(call.Body)),
-		GetBody: func() (io.ReadCloser, error) { return body{bytes.NewReader(call.Body)}, nil },
-	}).WithContext(w.ctx)
-	resp, err := t.rt.RoundTrip(req)
+	resp, err := t.send(w.ctx, call.Body)
 	if err != nil {
 		f := judgeSend(err, cause(w.ctx))
 		return nil, &f
 	}
-	return resp, nil
+	switch ct := resp.Header.Get("Content-Type"); {
+	case resp.StatusCode/100 != 2:
+		return nil, readFailure(w, resp, call)
+	case encoded(resp.Header):
+		resp.Body.Close()
+		return nil, failure(resp.StatusCode, "provider answered in a content encoding that was not asked for")
+	case !call.Stream:
+		return readAnswer(w, resp, call)
+	case isJSON(ct):
+		return nil, answerInsteadOfStream(w, resp, call)
+	}
+	return openStream(w, resp, call, t.secrets)
+}
+
+// send makes the request. net/http may read body until the answer's own body is closed, and after.
+func (t *target) send(ctx context.Context, b []byte) (*http.Response, error) {
+	req := (&http.Request{
+		Method: http.MethodPost, URL: t.url, Host: t.url.Host, Header: t.header,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Body: body{bytes.NewReader(b)}, ContentLength: int64(len(b)),
+		GetBody: func() (io.ReadCloser, error) { return body{bytes.NewReader(b)}, nil },
+	}).WithContext(ctx)
+	return t.rt.RoundTrip(req)
 }
 
 type body struct{ *bytes.Reader }
 
 func (body) Close() error { return nil }
 
-// cause is why ctx ended, nil while it has not.
-func cause(ctx context.Context) error {
-	if ctx.Err() == nil {
-		return nil
-	}
-	return context.Cause(ctx)
+func encoded(h http.Header) bool {
+	e := h.Get("Content-Encoding")
+	return e != "" && !strings.EqualFold(e, "identity")
 }
 
-func readFailure(resp *http.Response, call *Call) *Failure {
+func isJSON(contentType string) bool {
+	ct, _, _ := strings.Cut(contentType, ";")
+	return strings.EqualFold(strings.TrimSpace(ct), "application/json")
+}
+
+// failure is a 2xx that holds no answer, for which the endpoint is to blame.
+func failure(status int, message string) *Failure {
+	return &Failure{Status: status, Blame: hearth.BlameEndpoint, Message: message}
+}
+
+func readFailure(w *watchdog, resp *http.Response, call *Call) *Failure {
 	defer resp.Body.Close()
+	w.arm(errorWait, errEnough)
 	b, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // a cut error body is still the status's error
 	f := judgeStatus(resp.StatusCode, dialect.ReadError(resp.StatusCode, b), resp.Header, call.Endpoint.Local(), time.Now())
 	return &f
@@ -110,40 +129,42 @@ func readFailure(resp *http.Response, call *Call) *Failure {
 
 // readAnswer reads a whole non-stream body. A complete body without an answer in it lets the walk go on; a body that
 // breaks off does not.
-func readAnswer(w *watchdog, resp *http.Response) (*Opened, *Failure) {
+func readAnswer(w *watchdog, resp *http.Response, call *Call) (*Opened, *Failure) {
 	defer resp.Body.Close()
 	b, err := readAll(resp.Body, resp.ContentLength)
 	if err != nil {
-		f := judgeSend(err, cause(w.ctx))
+		f := judgeRead(err, cause(w.ctx), "the answer was cut off")
 		f.Status = resp.StatusCode
-		if !f.TimedOut {
-			f.Message = "the answer was cut off"
-		}
-		if errors.Is(err, errTooLarge) {
-			f.Message = errTooLarge.Error()
-		}
 		return &Opened{Status: resp.StatusCode, Cut: &f}, nil
 	}
 	a, err := dialect.ReadAnswer(b)
 	switch {
 	case err != nil:
-		return nil, &Failure{Status: resp.StatusCode, Blame: hearth.BlameEndpoint, Message: "provider answered without a JSON answer", Err: err}
-	case a.Err != nil && a.Choices == 0:
-		f := judgeInBand(a.Err, false, time.Now())
+		f := failure(resp.StatusCode, "provider answered without a JSON answer")
+		f.Err = err
+		return nil, f
+	case a.Err != nil && (a.Choices == 0 || a.Finish == "" || a.Finish == "error"):
+		f := judgeInBand(a.Err, call.Endpoint.Local(), time.Now())
 		return nil, &f
-	case a.Choices == 0 || !a.Content && a.Finish == "" || a.Finish == "error":
-		return nil, &Failure{Status: resp.StatusCode, Blame: hearth.BlameEndpoint, Message: "provider answered without an answer"}
+	case a.Choices == 0 && saysError(b):
+		f := judgeInBand(dialect.ReadError(http.StatusBadGateway, b), call.Endpoint.Local(), time.Now())
+		return nil, &f
+	case a.Choices == 0 || !a.Content && a.Finish == "":
+		return nil, failure(resp.StatusCode, "provider answered without an answer")
 	}
 	return &Opened{Answer: a, Status: resp.StatusCode}, nil
 }
 
 var errTooLarge = errors.New("the answer is larger than 64 MiB")
 
+// readAll reads a body of the given length, -1 = unknown. A length that is only promised takes no memory: beyond the
+// first MiB room is made for what has come.
 func readAll(r io.Reader, length int64) ([]byte, error) {
-	if length > maxAnswerBody {
+	const trusted = 1 << 20
+	switch {
+	case length > maxAnswerBody:
 		return nil, errTooLarge
-	}
-	if length >= 0 {
+	case length >= 0 && length <= trusted:
 		b := make([]byte, length)
 		_, err := io.ReadFull(r, b)
 		return b, err
@@ -156,49 +177,71 @@ func readAll(r io.Reader, length int64) ([]byte, error) {
 }
 
 // openStream reads events until the first that bears content. What came before it (a role, an empty delta) is held.
-func openStream(w *watchdog, resp *http.Response, call *Call) (*Opened, *Failure) {
-	if ct, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); ct == "application/json" {
-		return nil, answerInsteadOfStream(resp, call)
-	}
+func openStream(w *watchdog, resp *http.Response, call *Call, secrets []string) (*Opened, *Failure) {
 	s := &Stream{
-		w: w, body: resp.Body, events: sse.NewReader(resp.Body, 0), stamp: call.Stamp,
-		idle: call.Endpoint.Provider.Limits.Idle, local: call.Endpoint.Local(), buf: heldBuffer(),
+		w: w, body: timedBody{ReadCloser: resp.Body, w: w, idle: call.Endpoint.Provider.Limits.Idle},
+		stamp: call.Stamp, local: call.Endpoint.Local(), secrets: secrets, own: buffers.Get().(*[]byte),
 	}
-	for {
-		step, err := s.next()
-		switch {
-		case err != nil:
-			f := judgeSend(err, cause(w.ctx))
-			s.close()
-			return nil, &f
-		case step == stepContent, step == stepFinish && s.Finish != "error":
-			s.FirstAt = time.Now()
-			w.arm(s.idle, errIdle)
-			return &Opened{Stream: s, Status: resp.StatusCode}, nil
-		case step == stepError:
-			f := judgeInBand(s.inBand, s.local, time.Now())
-			s.close()
-			return nil, &f
-		case step == stepEnd, step == stepFinish:
-			s.close()
-			return nil, &Failure{Status: resp.StatusCode, Blame: hearth.BlameEndpoint, Message: "the stream ended before its first token"}
-		case step == stepMalformed:
-			s.close()
-			return nil, &Failure{Status: resp.StatusCode, Blame: hearth.BlameEndpoint, Message: "the stream held an event that is not JSON"}
-		case len(s.buf) > maxHeld:
-			s.close()
-			return nil, &Failure{Status: resp.StatusCode, Blame: hearth.BlameEndpoint, Message: "the stream brought too much before its first token"}
-		}
+	s.buf = (*s.own)[:0]
+	s.events = sse.NewReader(&s.body, 0)
+	committed, f := false, (*Failure)(nil)
+	for !committed && f == nil {
+		committed, f = s.approach(resp.StatusCode)
 	}
+	if f != nil {
+		s.close()
+		return nil, f
+	}
+	s.FirstAt = time.Now()
+	return &Opened{Stream: s, Status: resp.StatusCode}, nil
+}
+
+// approach reads one event on the way to the commit point.
+func (s *Stream) approach(status int) (committed bool, f *Failure) {
+	step, err := s.next()
+	switch {
+	case err != nil:
+		f := judgeSend(err, cause(s.w.ctx))
+		return false, &f
+	case step == stepContent, step == stepFinish:
+		s.pace(step)
+		return true, nil
+	case step == stepError:
+		f := judgeInBand(s.inBand, s.local, time.Now())
+		return false, &f
+	case step == stepEnd:
+		return false, failure(status, "the stream ended before its first token")
+	case step == stepMalformed:
+		return false, failure(status, "the stream held an event that is not JSON")
+	case len(s.buf) > maxHeld:
+		return false, failure(status, "the stream brought too much before its first token")
+	}
+	return false, nil
 }
 
 // answerInsteadOfStream judges a JSON body that came where a stream was asked for: an error, or nothing usable.
-func answerInsteadOfStream(resp *http.Response, call *Call) *Failure {
+func answerInsteadOfStream(w *watchdog, resp *http.Response, call *Call) *Failure {
 	defer resp.Body.Close()
-	b, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-	if a, err := dialect.ReadAnswer(b); err == nil && a.Err != nil {
-		f := judgeInBand(a.Err, call.Endpoint.Local(), time.Now())
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	if err != nil {
+		f := judgeSend(err, cause(w.ctx))
 		return &f
 	}
-	return &Failure{Status: resp.StatusCode, Blame: hearth.BlameEndpoint, Message: "provider answered with JSON where a stream was asked for"}
+	a, err := dialect.ReadAnswer(b)
+	switch {
+	case err == nil && a.Err != nil:
+		f := judgeInBand(a.Err, call.Endpoint.Local(), time.Now())
+		return &f
+	case err == nil && a.Choices == 0 && saysError(b):
+		f := judgeInBand(dialect.ReadError(http.StatusBadGateway, b), call.Endpoint.Local(), time.Now())
+		return &f
+	}
+	return failure(resp.StatusCode, "provider answered with JSON where a stream was asked for")
+}
+
+// saysError says whether a JSON object without choices is an error in vLLM's older form, which has its message on the
+// top level.
+func saysError(data []byte) bool {
+	i := bytes.Index(data, []byte(`"object"`))
+	return i >= 0 && bytes.HasPrefix(bytes.TrimLeft(data[i+len(`"object"`):], ": \t\r\n"), []byte(`"error"`))
 }

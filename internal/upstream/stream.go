@@ -21,15 +21,17 @@ type Stream struct {
 	Native     string // the upstream's own word for it
 	UpstreamID string
 
-	w      *watchdog
-	body   io.ReadCloser
-	events *sse.Reader
-	stamp  *dialect.Stamp
-	idle   time.Duration
-	local  bool
-	inBand *dialect.UpstreamError
-	buf    []byte // rewritten events not yet written
-	done   bool   // [DONE] was seen
+	w       *watchdog
+	body    timedBody
+	events  *sse.Reader
+	stamp   *dialect.Stamp
+	local   bool
+	secrets []string
+	inBand  *dialect.UpstreamError
+	own     *[]byte // the pooled buffer
+	buf     []byte  // rewritten events not yet written
+	done    bool    // [DONE] was seen
+	said    bool    // the last word was: a finish reason, or usage, and no content after it
 }
 
 // FinishReason is the finish reason to be told: a complete stream without one gets "stop", for agents loop on streams
@@ -60,9 +62,9 @@ const (
 	stepMalformed             // not JSON
 )
 
-var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
+const keepBuffer = 64 << 10 // larger buffers are written at once, and not given back to the pool
 
-func heldBuffer() []byte { return (*buffers.Get().(*[]byte))[:0] }
+var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
 
 var (
 	dataPrefix = []byte("data: ")
@@ -73,7 +75,7 @@ var (
 func (s *Stream) next() (step, error) {
 	ev, err := s.events.Next()
 	if err != nil {
-		if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		if errors.Is(err, io.EOF) {
 			return stepEnd, nil
 		}
 		return stepNothing, err
@@ -88,15 +90,17 @@ func (s *Stream) next() (step, error) {
 	}
 	start := len(s.buf)
 	out, chunk, err := s.stamp.AppendChunk(append(s.buf, dataPrefix...), data)
+	if chunk.Err == nil && (string(ev.Name) == "error" || chunk.Skip && !chunk.Usage.Reported && saysError(data)) {
+		chunk.Err, err = dialect.ReadError(http.StatusBadGateway, data), nil
+	}
 	if err != nil {
 		s.buf = out[:start]
 		return stepMalformed, nil //nolint:nilerr // the step says what the error means; the text is the provider's
 	}
-	s.buf = out
 	if chunk.Skip || chunk.Err != nil {
-		s.buf = s.buf[:start]
+		s.buf = out[:start]
 	} else {
-		s.buf = append(s.buf, '\n', '\n')
+		s.buf = append(out, '\n', '\n')
 	}
 	return s.note(&chunk), nil
 }
@@ -114,119 +118,169 @@ func (s *Stream) note(c *dialect.Chunk) step {
 		s.inBand = c.Err
 		return stepError
 	case c.Finish != "":
-		s.Finish, s.Native = c.Finish, c.Native
+		s.Finish, s.Native, s.said = c.Finish, c.Native, true
 		return stepFinish
 	case c.Content:
+		// After a finish reason this is another choice of the same answer. Usage in a chunk of content is a running
+		// count, and no sign that the answer is complete.
+		s.said = false
 		return stepContent
+	case c.Usage.Reported:
+		s.said = true
 	}
 	return stepNothing
 }
 
-// Copy passes the stream on until it ends, fails, or the caller leaves, and frees the upstream. The last bytes (the
-// chunk with the usage, [DONE]) are the caller's to write. gone is closed when the caller left.
+// pace sets the limits for what may come after a step.
+func (s *Stream) pace(st step) {
+	switch st {
+	case stepContent:
+		s.body.turn(flowing)
+	case stepFinish:
+		s.body.turn(ending)
+	}
+}
+
+// Copy passes the stream on until it ends, fails, or the caller leaves (which ends the context that Open was given),
+// and frees the upstream. The last bytes (the chunk with the usage, [DONE]) are the caller's to write, and have
+// writeLimit for it. The same limit bounds each write: a caller who takes nothing for so long counts as gone.
 func (s *Stream) Copy(out http.ResponseWriter, writeLimit time.Duration) End {
 	defer s.close()
-	rc := http.NewResponseController(out)
-	var deadline time.Time
+	k := sink{out: out, rc: http.NewResponseController(out), limit: writeLimit}
 	for {
-		if len(s.buf) > 0 && !s.events.Buffered() {
-			if now := time.Now(); writeLimit > 0 && deadline.Sub(now) < writeLimit*3/4 {
-				deadline = now.Add(writeLimit)
-				_ = rc.SetWriteDeadline(deadline) // not every writer has deadlines; those that lack them never block
-			}
-			if err := s.flush(out, rc); err != nil {
+		if len(s.buf) >= keepBuffer || len(s.buf) > 0 && !s.events.Buffered() {
+			if err := s.flush(&k); err != nil {
 				return End{Verdict: hearth.Gone, Err: err}
 			}
 		}
 		st, err := s.next()
-		if err != nil {
-			return s.broken(err)
-		}
-		s.w.progress(s.idle)
-		switch st {
-		case stepEnd:
-			return s.ended(out, rc)
-		case stepError:
+		switch {
+		case err != nil:
+			return s.broken(&k, err)
+		case st == stepEnd:
+			return s.ended(&k)
+		case st == stepError:
 			f := judgeInBand(s.inBand, s.local, time.Now())
-			return s.fail(out, rc, f)
-		case stepMalformed:
-			return s.fail(out, rc, Failure{Blame: hearth.BlameEndpoint, Message: "the stream held an event that is not JSON"})
+			f.Loading = false // it has answered
+			f.hide(s.secrets)
+			return s.fail(&k, f)
+		case st == stepMalformed && s.said:
+			return s.served(&k)
+		case st == stepMalformed:
+			return s.fail(&k, *failure(0, "the stream held an event that is not JSON"))
 		}
+		s.pace(st)
 	}
 }
 
-func (s *Stream) flush(out http.ResponseWriter, rc *http.ResponseController) error {
+// sink is the caller's side of a stream.
+type sink struct {
+	out   http.ResponseWriter
+	rc    *http.ResponseController
+	limit time.Duration // of one write, 0 = none
+	ends  time.Time     // the deadline that is set
+}
+
+// extend gives the next write at least three quarters of the limit.
+func (k *sink) extend() {
+	if k.limit <= 0 {
+		return
+	}
+	if now := time.Now(); k.ends.Sub(now) < k.limit*3/4 {
+		k.ends = now.Add(k.limit)
+		_ = k.rc.SetWriteDeadline(k.ends) // not every writer has deadlines; those that lack them never block
+	}
+}
+
+func (k *sink) write(b []byte) error {
+	k.extend()
+	if _, err := k.out.Write(b); err != nil {
+		return err
+	}
+	if err := k.rc.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	return nil
+}
+
+func (s *Stream) flush(k *sink) error {
 	if len(s.buf) == 0 {
 		return nil
 	}
-	_, err := out.Write(s.buf)
-	s.buf = s.buf[:0]
-	if err != nil {
-		return err
+	err := k.write(s.buf)
+	if s.buf = s.buf[:0]; cap(s.buf) > keepBuffer {
+		s.buf = (*s.own)[:0] // the large event is over
 	}
-	return rc.Flush()
+	return err
 }
 
-// ended decides what the end of the body means: complete if a finish reason, [DONE] or usage was seen.
-func (s *Stream) ended(out http.ResponseWriter, rc *http.ResponseController) End {
-	if !s.done && s.Finish == "" && !s.Usage.Reported {
-		return s.fail(out, rc, Failure{Blame: hearth.BlameEndpoint, Message: "the stream ended without a finish reason"})
+// ended decides what the end of the body means: complete if [DONE] was seen, or the last word was said.
+func (s *Stream) ended(k *sink) End {
+	if !s.done && !s.said {
+		return s.fail(k, *failure(0, "the stream ended without a finish reason"))
 	}
-	if s.Finish == "error" {
-		return s.fail(out, rc, Failure{Blame: hearth.BlameEndpoint, Message: "the provider ended the answer with an error"})
-	}
-	if err := s.flush(out, rc); err != nil {
+	return s.served(k)
+}
+
+func (s *Stream) served(k *sink) End {
+	if err := s.flush(k); err != nil {
 		return End{Verdict: hearth.Gone, Err: err}
 	}
 	if s.done {
 		s.awaitEOF()
 	}
+	k.extend()
 	return End{Verdict: hearth.Served}
 }
 
 // eofWait is how long the connection's end is awaited after [DONE], so that it can be used again.
 const eofWait = 50 * time.Millisecond
 
+// awaitEOF reads on to the end. Whatever still comes is no part of the answer.
 func (s *Stream) awaitEOF() {
+	s.body.turn(ended)
 	s.w.arm(eofWait, errEnough)
-	_, _ = s.events.Next() // the end, or whatever else: the answer is complete
+	for {
+		if _, err := s.events.Next(); err != nil {
+			return
+		}
+	}
 }
 
 // broken decides what a read error means: the caller left, or the upstream failed.
-func (s *Stream) broken(err error) End {
+func (s *Stream) broken(k *sink, err error) End {
 	why := cause(s.w.ctx)
-	f := judgeSend(err, why)
-	if s.Finish != "" && s.Finish != "error" && !f.TimedOut && why == nil {
-		return End{Verdict: hearth.Served} // the connection broke after the last word
-	}
-	if errors.Is(why, ErrShutdown) {
-		return End{Verdict: hearth.Broken, Failure: &Failure{Message: ErrShutdown.Error(), Err: why}}
-	}
-	if why != nil && !f.TimedOut {
+	switch {
+	case why != nil && !isLimit(why) && !errors.Is(why, ErrShutdown):
 		return End{Verdict: hearth.Gone, Err: why}
+	case s.said:
+		return s.served(k) // the connection broke, or stalled, after the last word
+	case errors.Is(why, ErrShutdown):
+		return s.fail(k, Failure{Message: ErrShutdown.Error(), Err: why})
 	}
-	if !f.TimedOut {
-		f.Message = "the stream was cut off"
-	}
-	return End{Verdict: hearth.Broken, Failure: &f}
+	return s.fail(k, judgeRead(err, why, "the stream was cut off"))
 }
 
 // fail passes on what was already rewritten and reports a stream that went wrong after its commit point.
-func (s *Stream) fail(out http.ResponseWriter, rc *http.ResponseController, f Failure) End {
-	if err := s.flush(out, rc); err != nil {
+func (s *Stream) fail(k *sink, f Failure) End {
+	if err := s.flush(k); err != nil {
 		return End{Verdict: hearth.Gone, Err: err}
 	}
+	k.extend()
 	return End{Verdict: hearth.Broken, Failure: &f}
 }
 
-// close ends the upstream and gives the buffers back.
+// close ends the upstream and gives the buffers back. It may be called again.
 func (s *Stream) close() {
+	if s.own == nil {
+		return
+	}
 	s.w.close()
 	_ = s.body.Close()
 	s.events.Close()
-	if cap(s.buf) <= 64<<10 {
-		b := s.buf[:0]
-		buffers.Put(&b)
+	if cap(s.buf) <= keepBuffer {
+		*s.own = s.buf[:0]
 	}
-	s.buf = nil
+	buffers.Put(s.own)
+	s.own, s.buf = nil, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"myip.co.kr/hearth"
 	"myip.co.kr/hearth/internal/dialect"
+	"myip.co.kr/hearth/internal/sse"
 )
 
 // All knowledge of what an upstream's failure means is in this file, and all of it is pure.
@@ -23,8 +24,13 @@ var (
 	errAnswer    = errors.New("no complete answer within the limit")
 	errIdle      = errors.New("the stream stalled")
 	errTotal     = errors.New("the attempt took longer than its limit")
-	errEnough    = errors.New("the answer is complete") // not a failure: ends the wait for the connection's end
+	errEnough    = errors.New("nothing more is needed") // no failure: ends the wait for an error's text, or for a connection's end
 )
+
+// isLimit says whether a context ended because the attempt took too long.
+func isLimit(cause error) bool {
+	return errors.Is(cause, errFirstByte) || errors.Is(cause, errAnswer) || errors.Is(cause, errIdle) || errors.Is(cause, errTotal)
+}
 
 // ErrShutdown is the cause with which the gateway ends the contexts of requests that outlast the grace of a shutdown.
 var ErrShutdown = errors.New("the gateway is shutting down")
@@ -61,6 +67,8 @@ func judgeStatus(status int, ue *dialect.UpstreamError, h http.Header, local boo
 		}
 	case status == http.StatusServiceUnavailable && local && strings.Contains(strings.ToLower(ue.Message), "loading"):
 		f.Blame, f.Loading = hearth.BlameNobody, true
+	case status < 400: // a redirect: following it would send the prompt where the operator did not say
+		f.Blame, f.Raw = hearth.BlameEndpoint, ""
 	case status >= 500:
 		f.Blame = hearth.BlameEndpoint
 		if requestsOwnFault(ue.Message) {
@@ -74,7 +82,8 @@ func judgeStatus(status int, ue *dialect.UpstreamError, h http.Header, local boo
 
 // blamed4xx are the 4xx that speak of the provider and not of the request.
 var blamed4xx = map[int]bool{
-	http.StatusNotFound: true, http.StatusMethodNotAllowed: true, http.StatusRequestTimeout: true, http.StatusGone: true,
+	http.StatusNotFound: true, http.StatusMethodNotAllowed: true, http.StatusProxyAuthRequired: true,
+	http.StatusRequestTimeout: true, http.StatusGone: true,
 	http.StatusMisdirectedRequest: true, http.StatusFailedDependency: true, http.StatusUpgradeRequired: true,
 }
 
@@ -110,8 +119,27 @@ func judgeInBand(ue *dialect.UpstreamError, local bool, now time.Time) Failure {
 		status = http.StatusBadGateway
 	}
 	f := judgeStatus(status, ue, nil, local, now)
-	f.Message = "provider answered with an error event"
+	f.Message = "provider answered with an error"
 	return f
+}
+
+// leastSecret is the length from which a key or header value is treated as a secret.
+const leastSecret = 8
+
+// hide drops the upstream's text if it quotes a secret, or ends in the beginning of one that was cut off.
+func (f *Failure) hide(secrets []string) {
+	for _, s := range secrets {
+		if strings.Contains(f.Raw, s) {
+			f.Raw = ""
+		}
+		end := strings.TrimSuffix(f.Raw, "…")
+		for n := min(len(s)-1, len(end)); n >= leastSecret; n-- {
+			if strings.HasSuffix(end, s[:n]) {
+				f.Raw = ""
+				break
+			}
+		}
+	}
 }
 
 // judgeSend says what an error of sending or reading means. cause is the context's cause, if it was ended.
@@ -119,18 +147,24 @@ func judgeSend(err, cause error) Failure {
 	f := Failure{Blame: hearth.BlameEndpoint, Err: err}
 	var dns *net.DNSError
 	var ne net.Error
-	switch {
-	case errors.Is(cause, errFirstByte), errors.Is(cause, errAnswer), errors.Is(cause, errIdle), errors.Is(cause, errTotal):
+	switch text := err.Error(); {
+	case isLimit(cause):
 		f.TimedOut, f.Message = true, cause.Error()
+	case errors.Is(err, errNotLocal):
+		f.Message = errNotLocal.Error()
+	case errors.Is(err, sse.ErrTooLong):
+		f.Message = "the stream held an event of more than 32 MiB"
+	case errors.Is(err, errTooLarge):
+		f.Message = errTooLarge.Error()
 	case errors.As(err, &dns):
-		f.Message = "the provider's name does not resolve"
+		f.TimedOut, f.Message = dns.IsTimeout, "the provider's name does not resolve"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		f.Message = "connection refused"
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		f.Message = "connection reset"
 	case errors.As(err, &ne) && ne.Timeout():
 		f.TimedOut, f.Message = true, "connection timed out"
-	case strings.Contains(err.Error(), "tls:"), strings.Contains(err.Error(), "x509:"):
+	case strings.Contains(text, "tls: "), strings.Contains(text, "x509: "), strings.Contains(text, "to HTTPS client"):
 		f.Message = "TLS failure"
 	case errors.Is(err, context.Canceled):
 		f.Message = "the connection was closed"
@@ -140,24 +174,69 @@ func judgeSend(err, cause error) Failure {
 	return f
 }
 
+// judgeRead is judgeSend for an answer that has begun; broke is what a broken connection means by then.
+func judgeRead(err, cause error, broke string) Failure {
+	f := judgeSend(err, cause)
+	if !f.TimedOut && !errors.Is(err, errTooLarge) && !errors.Is(err, sse.ErrTooLong) {
+		f.Message = broke
+	}
+	return f
+}
+
 // maxRetryAfter bounds what an upstream can make us believe.
 const maxRetryAfter = 24 * time.Hour
 
-// retryAfter reads Retry-After (seconds or a date, RFC 9110 §10.2.3), else the common rate-limit reset headers in
-// seconds or as a duration ("1s", "6m0s"). 0 = nothing usable.
+// retryAfter reads Retry-After (seconds or a date, RFC 9110 §10.2.3), OpenAI's retry-after-ms, else the common
+// rate-limit reset headers. 0 = nothing usable.
 func retryAfter(h http.Header, now time.Time) time.Duration {
-	if v := h.Get("Retry-After"); v != "" {
-		if s, err := strconv.ParseFloat(v, 64); err == nil && s >= 0 && s < maxRetryAfter.Seconds() {
-			return time.Duration(s * float64(time.Second))
+	if d, ok := after(h.Get("Retry-After-Ms"), time.Millisecond, now); ok {
+		return d
+	}
+	if d, ok := after(h.Get("Retry-After"), time.Second, now); ok {
+		return d
+	}
+	var most time.Duration
+	for _, k := range [...]string{"Requests", "Tokens"} {
+		d, ok := after(h.Get("X-Ratelimit-Reset-"+k), time.Second, now)
+		if ok && h.Get("X-Ratelimit-Remaining-"+k) == "0" {
+			return d
 		}
-		if at, err := http.ParseTime(v); err == nil {
-			return min(max(at.Sub(now), 0), maxRetryAfter)
+		most = max(most, d)
+	}
+	if most > 0 {
+		return most
+	}
+	d, _ := after(h.Get("X-Ratelimit-Reset"), time.Second, now)
+	return d
+}
+
+// after reads a wait: a number of units, a duration ("1s", "6m0s"), a date, or a moment in Unix seconds or
+// milliseconds. Waits are bounded by maxRetryAfter; one that is over, negative or no number is not usable.
+func after(v string, unit time.Duration, now time.Time) (d time.Duration, ok bool) {
+	const unixSeconds, unixMillis = 1e9, 1e12 // less than these is no present moment: 2001
+	n, err := strconv.ParseFloat(v, 64)
+	switch {
+	case v == "":
+		return 0, false
+	case err == nil && !(n > 0), n < 0:
+		return 0, false
+	case err == nil && n >= unixMillis && n < 100*unixMillis:
+		d = time.UnixMilli(int64(n)).Sub(now)
+	case err == nil && n >= unixSeconds && n < 100*unixSeconds:
+		d = time.Unix(int64(n), 0).Sub(now)
+	case err == nil || errors.Is(err, strconv.ErrRange):
+		if !(n < float64(maxRetryAfter/unit)) {
+			n = float64(maxRetryAfter / unit)
+		}
+		d = time.Duration(n * float64(unit))
+	default:
+		if d, err = time.ParseDuration(v); err != nil {
+			at, err := http.ParseTime(v)
+			if err != nil {
+				return 0, false
+			}
+			d = at.Sub(now)
 		}
 	}
-	for _, k := range [...]string{"X-Ratelimit-Reset-Requests", "X-Ratelimit-Reset-Tokens"} {
-		if d, err := time.ParseDuration(h.Get(k)); err == nil && d > 0 {
-			return min(d, maxRetryAfter)
-		}
-	}
-	return 0
+	return min(max(d, 0), maxRetryAfter), d > 0
 }
