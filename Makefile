@@ -27,10 +27,10 @@ race: ## run the tests with the race detector, each COUNT times (COUNT=6, PKG=./
 	go test -race -count=$(COUNT) $(PKG)
 
 fuzz: ## run every fuzz target for FUZZTIME (10s)
-	@grep -rlE '^func Fuzz' --include='*_test.go' internal cmd . | sort -u | while read -r file; do \
+	@git ls-files -co --exclude-standard '*_test.go' | xargs grep -lE '^func Fuzz' | while read -r file; do \
 		for name in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9_]*)\(.*/\1/p' "$$file"); do \
 			echo "== $$name in $$(dirname "$$file") for $(FUZZTIME)"; \
-			go test -run='^$$' -fuzz="^$$name\$$" -fuzztime=$(FUZZTIME) "./$$(dirname "$$file")"; \
+			go test -run='^$$' -fuzz="^$$name\$$" -fuzztime=$(FUZZTIME) "./$$(dirname "$$file")" </dev/null; \
 		done; \
 	done
 

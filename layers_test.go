@@ -42,6 +42,7 @@ var mayImport = map[string][]string{
 	"internal/cluster":  {},
 	"internal/ui":       {},
 	"internal/engine":   {},
+	"test/e2e":          {}, // a package comment; its tests start the built program
 }
 
 // homes says which packages may use a library. "*" is everybody. A library without a row fails, and so does a
@@ -51,6 +52,7 @@ var homes = map[string][]string{
 	"github.com/go-json-experiment/json": {"*"},
 	"github.com/goccy/go-yaml":           {"internal/config"},
 	"github.com/alecthomas/kong":         {"cmd/hearth"},
+	"golang.org/x/term":                  {"cmd/hearth"},
 	"github.com/agnivade/levenshtein":    {"internal/suggest"},
 	"modernc.org/sqlite":                 {"internal/store"},
 	"github.com/pressly/goose/v3":        {"internal/store"},
