@@ -1,19 +1,14 @@
 package main
 
-import (
-	"fmt"
-	"os"
-
-	"myip.co.kr/hearth/internal/config"
-)
+import "fmt"
 
 type checkCmd struct {
-	File string `arg:"" default:"hearth.yaml" help:"Configuration file (${default})."`
+	File string `arg:"" default:"hearth.yaml" help:"Configuration file (default: ${default})."`
 }
 
 // Run reads the file as serve would and says what it found.
 func (c *checkCmd) Run(std streams) error {
-	cfg, err := config.Load(c.File, os.LookupEnv)
+	cfg, err := configFlag{c.File}.load()
 	if err != nil {
 		return err
 	}
@@ -30,7 +25,7 @@ func (c *checkCmd) Run(std streams) error {
 			local++
 		}
 	}
-	_, err = fmt.Fprintf(std.out, "%s is good: %d models, %d local and %d external endpoints, %d nodes\n",
-		c.File, len(cat.Models), local, len(cat.Endpoints)-local, len(cat.Nodes))
+	_, err = fmt.Fprintf(std.out, "%s is good: %s on %s and %s\n", c.File,
+		count(len(cat.Models), "model"), count(local, "local slot"), count(len(cat.Endpoints)-local, "external endpoint"))
 	return err
 }

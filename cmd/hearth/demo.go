@@ -24,7 +24,7 @@ import (
 
 type demoCmd struct {
 	logging
-	Listen string `default:"127.0.0.1:8800" placeholder:"ADDR" help:"Address to listen on (${default})."`
+	Listen string `default:"127.0.0.1:8800" placeholder:"ADDR" help:"Address to listen on (default: ${default})."`
 }
 
 // Help is the long help of the command.
@@ -72,9 +72,9 @@ func (c *demoCmd) Run(ctx context.Context, std streams) (err error) {
 	if d.program, err = os.Executable(); err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	ln, err := net.Listen("tcp", c.Listen)
+	ln, err := listen(c.Listen, "--listen")
 	if err != nil {
-		return fmt.Errorf("listen on %s: %w; choose another address with --listen", c.Listen, err)
+		return err
 	}
 	providers, wait, err := d.startProviders()
 	defer wait()

@@ -9,9 +9,11 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
+	"myip.co.kr/hearth"
 	"myip.co.kr/hearth/internal/config"
 	"myip.co.kr/hearth/internal/engine"
 )
@@ -58,13 +60,21 @@ func run(args []string, std streams) int {
 		return exit
 	}
 	if err != nil {
-		fmt.Fprintf(std.err, "hearth: %v\nTry: hearth --help\n", err)
+		fmt.Fprintf(std.err, "hearth: %v\nTry: %s --help\n", err, meant(err))
 		return 2
 	}
 	if err := parsed.Run(); err != nil {
 		return report(std.err, err)
 	}
 	return 0
+}
+
+// meant is the command whose help explains a mistake on the command line.
+func meant(err error) string {
+	if p, ok := errors.AsType[*kong.ParseError](err); ok && p.Context.Selected() != nil {
+		return "hearth " + p.Context.Selected().Path()
+	}
+	return "hearth"
 }
 
 // report prints an error; what is wrong with a configuration gets a line per problem.
@@ -74,11 +84,31 @@ func report(w io.Writer, err error) int {
 		for _, p := range problems {
 			fmt.Fprintln(w, p)
 		}
-		fmt.Fprintf(w, "hearth: the configuration has %d problem(s)\n", len(problems))
+		fmt.Fprintf(w, "hearth: the configuration has %s\n", count(len(problems), "problem"))
 		return 1
 	}
-	fmt.Fprintln(w, "hearth:", err)
+	fmt.Fprintln(w, "hearth:", plain(err))
 	return 1
+}
+
+// plain is the text of an error for people: that of an error meant for callers of the API goes without its type.
+func plain(err error) string {
+	e, ok := err.(*hearth.Error) //nolint:errorlint // one inside of others belongs to their sentence
+	if !ok {
+		return err.Error()
+	}
+	if e.Param != "" && !strings.Contains(e.Message, e.Param) {
+		return e.Param + ": " + e.Message
+	}
+	return e.Message
+}
+
+// count is a number with its noun.
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // version is the module's version, or the commit it was built from.
@@ -101,8 +131,8 @@ func version() string {
 
 // logging are the flags of commands that run for long.
 type logging struct {
-	LogLevel  slog.Level `default:"INFO" enum:"DEBUG,INFO,WARN,ERROR" help:"Least level that is logged (${enum})."`
-	LogFormat string     `default:"text" enum:"text,json" help:"Format of the log (${enum})."`
+	LogLevel  slog.Level `default:"info" placeholder:"LEVEL" help:"Least level that is logged: debug, info, warn or error (default: ${default})."`
+	LogFormat string     `default:"text" enum:"text,json" placeholder:"FORMAT" help:"Format of the log: text or json (default: ${default})."`
 }
 
 func (l logging) logger(w io.Writer) *slog.Logger {

@@ -20,13 +20,13 @@ import (
 
 // configFlag is the flag of every command that needs the configuration.
 type configFlag struct {
-	Config string `short:"c" default:"hearth.yaml" env:"HEARTH_CONFIG" placeholder:"FILE" help:"Configuration file (${default})."`
+	Config string `short:"c" default:"hearth.yaml" env:"HEARTH_CONFIG" placeholder:"FILE" help:"Configuration file (default: ${default})."`
 }
 
 func (f configFlag) load() (*config.Config, error) {
 	c, err := config.Load(f.Config, os.LookupEnv)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no configuration %s: copy hearth.example.yaml, or name yours with --config", f.Config)
+		return nil, fmt.Errorf("there is no configuration %s: copy hearth.example.yaml to begin with, or name the file that you have", f.Config)
 	}
 	return c, err
 }
@@ -59,9 +59,9 @@ func (c *serveCmd) Run(ctx context.Context, std streams) error {
 	}
 	ctx, hurry, stop := untilSignal(ctx)
 	defer stop()
-	ln, err := net.Listen("tcp", cfg.Listen)
+	ln, err := listen(cfg.Listen, "listen in the configuration, or with --listen")
 	if err != nil {
-		return fmt.Errorf("listen on %s: %w; is another gateway running? choose another address with listen: or --listen", cfg.Listen, err)
+		return err
 	}
 	a, err := app.Open(ctx, cfg, app.Options{
 		Log: log, Version: version(), AdoptKey: os.Getenv("MYIP_API_KEY"),
@@ -72,6 +72,18 @@ func (c *serveCmd) Run(ctx context.Context, std streams) error {
 	}
 	log.Info("serving", "address", "http://"+ln.Addr().String()+"/api/v1", "models", len(a.Catalog.Models), "slots", len(a.Catalog.Slots))
 	return a.Serve(ctx, ln, hurry)
+}
+
+// listen opens the address; where says in which place another one can be chosen.
+func listen(address, where string) (net.Listener, error) {
+	ln, err := net.Listen("tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("the address %s is in use, perhaps by another gateway; choose one with %s", address, where)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on %s (%w); choose an address of this machine with %s", address, err, where)
+	}
+	return ln, nil
 }
 
 // untilSignal returns a context that ends at the first SIGTERM or SIGINT; hurry is closed at the second.

@@ -145,17 +145,17 @@ func (a *App) firstKeys(ctx context.Context, o Options) error {
 	if err != nil || len(keys) > 0 {
 		return err
 	}
-	admin, adminKey, err := a.Accounts.Create(ctx, "first admin key", true)
-	if err != nil {
-		return fmt.Errorf("make the first admin key: %w", err)
-	}
 	user := ""
-	if o.AdoptKey != "" {
+	if o.AdoptKey != "" { // first of all: a key that cannot be accepted must leave the database empty
 		if _, err := a.Accounts.Adopt(ctx, "key from the environment", o.AdoptKey, false); err != nil {
 			return fmt.Errorf("accept the key given in the environment: %w", err)
 		}
 	} else if user, _, err = a.Accounts.Create(ctx, "first user key", false); err != nil {
 		return fmt.Errorf("make the first user key: %w", err)
+	}
+	admin, adminKey, err := a.Accounts.Create(ctx, "first admin key", true)
+	if err != nil {
+		return fmt.Errorf("make the first admin key: %w", err)
 	}
 	if o.FirstKeys == nil {
 		return nil

@@ -49,7 +49,7 @@ func (a *App) Serve(ctx context.Context, ln net.Listener, hurry <-chan struct{})
 	end, stop := context.WithTimeout(context.WithoutCancel(ctx), engineStop)
 	defer stop()
 	err := a.Close(end)
-	a.log.Info("stopped", "err", err)
+	a.log.Info("stopped", "clean", err == nil)
 	return err
 }
 
