@@ -111,8 +111,8 @@ nodes:
     turn: 300ms
     min_resident: 0s
     slots:
-      - {name: gemma, model: %[1]s, command: %[3]s, context: 32768, concurrency: 2, wait: %[6]s, expected_load: 1s, stop_grace: 2s, price: {prompt: 30, completion: 150}}
-      - {name: exaone, model: %[2]s, command: %[4]s, context: 32768, concurrency: 2, wait: %[6]s, expected_load: 1s, stop_grace: 2s, price: {prompt: 30, completion: 150}}
+      - {name: gemma, model: %[1]s, command: %[3]s, context: 32768, concurrency: 2, wait: %[6]s, expected_load: 1s, stop_grace: 200ms, price: {prompt: 30, completion: 150}}
+      - {name: exaone, model: %[2]s, command: %[4]s, context: 32768, concurrency: 2, wait: %[6]s, expected_load: 1s, stop_grace: 200ms, price: {prompt: 30, completion: 150}}
 providers:
   - slug: acme
     name: Acme AI
