@@ -41,8 +41,10 @@ func (j *Journal) write(payload []byte) (uint64, error) {
 	n := int64(recordHeader + len(payload))
 	if j.size > segmentHeader && j.size+n > max(j.segBytes, j.rotateAt) {
 		if err := j.rotate(j.next); err != nil {
-			j.rotateAt = j.size + j.segBytes/16
-			j.log.Error("journal: cannot begin a new segment, staying in the old one", "error", err)
+			if j.rotateAt == 0 {
+				j.log.Error("journal: cannot begin a new segment, staying in the old one", "error", err)
+			}
+			j.rotateAt = j.size + j.segBytes/4
 		}
 	}
 	j.buf = appendRecord(j.buf[:0], j.next, j.commit.done.Load(), payload)
@@ -115,7 +117,6 @@ func (j *Journal) rotate(first uint64) error {
 	}
 	room, err := allocate(f, s.size, j.promised.Load())
 	if err != nil {
-		j.log.Warn("journal: no room for a new segment, staying in the old one", "error", err)
 		return errors.Join(err, f.Close(), removeFile(s.path))
 	}
 	if err := errors.Join(j.trim(), j.active.Close()); err != nil {

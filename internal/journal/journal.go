@@ -112,13 +112,17 @@ type Journal struct {
 
 // Open opens the journal in o.Dir, cuts a torn tail and starts the background sync. The caller must Close it.
 func Open(o Options) (*Journal, error) {
+	const remedy = "give the user that runs hearth write permission there, or configure another directory"
 	j := newJournal(o)
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("create journal directory: %w (give the user that runs hearth write permission there, or configure another directory)", err)
+		return nil, fmt.Errorf("create journal directory: %w (%s)", err, remedy)
 	}
 	lock, err := lockDir(o.Dir)
+	if errors.Is(err, ErrInUse) {
+		return nil, fmt.Errorf("lock journal directory %s: %w (end that one, or configure another directory)", o.Dir, err)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("lock journal directory %s: %w", o.Dir, err)
+		return nil, fmt.Errorf("lock journal directory: %w (%s)", err, remedy)
 	}
 	j.lock = lock
 	if err := j.recover(); err != nil {

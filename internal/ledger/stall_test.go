@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,16 +20,24 @@ import (
 	"myip.co.kr/hearth/internal/journal"
 )
 
-// holdEnv makes the test binary hold the write lock of the database at this path until its standard input ends.
+// holdEnv makes the test binary hold a lock of a database until its standard input ends: "lock path".
 const holdEnv = "HEARTH_LEDGER_HOLD"
 
-// walWriteLock is the byte of the -shm file that a writer locks, https://sqlite.org/walformat.html#wal_locks.
-const walWriteLock = 120
+// The bytes of the -shm file that stand for SQLite's locks, https://sqlite.org/walformat.html#wal_locks.
+const (
+	walWriteLock      = 120
+	walCheckpointLock = 121
+)
 
 func holdMain() {
-	f, err := os.OpenFile(os.Getenv(holdEnv)+"-shm", os.O_RDWR, 0)
+	lock, path, _ := strings.Cut(os.Getenv(holdEnv), " ")
+	at, err := strconv.ParseInt(lock, 10, 64)
+	var f *os.File
+	if err == nil {
+		f, err = os.OpenFile(path+"-shm", os.O_RDWR, 0)
+	}
 	for err == nil {
-		err = syscall.FcntlFlock(f.Fd(), syscall.F_SETLK, &syscall.Flock_t{Type: syscall.F_WRLCK, Start: walWriteLock, Len: 1})
+		err = syscall.FcntlFlock(f.Fd(), syscall.F_SETLK, &syscall.Flock_t{Type: syscall.F_WRLCK, Start: at, Len: 1})
 		if err == nil {
 			break
 		}
@@ -45,11 +54,11 @@ func holdMain() {
 	os.Exit(0)
 }
 
-// hold lets another process take the database's write lock and returns what ends it.
-func (b *books) hold(t *testing.T) (release func()) {
+// hold lets another process take a lock of the database and returns what ends it.
+func (b *books) hold(t *testing.T, lock int) (release func()) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), holdEnv+"="+filepath.Join(b.dir, "hearth.db"))
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s", holdEnv, lock, filepath.Join(b.dir, "hearth.db")))
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -75,7 +84,7 @@ func (b *books) hold(t *testing.T) (release func()) {
 func TestStalledStore(t *testing.T) {
 	t.Run("records are taken, readable and applied after", func(t *testing.T) {
 		b := open(t, t.TempDir(), journal.Options{})
-		release := b.hold(t)
+		release := b.hold(t, walWriteLock)
 		defer release()
 		ids := names("gen", 1000)
 		record(t, b, ids...)
@@ -92,7 +101,7 @@ func TestStalledStore(t *testing.T) {
 		b.tail.mu.Lock()
 		b.tail.limit = 20_000
 		b.tail.mu.Unlock()
-		release := b.hold(t)
+		release := b.hold(t, walWriteLock)
 		defer release()
 		ids := names("gen", 1200)
 		record(t, b, ids...)
@@ -114,7 +123,7 @@ func TestStalledStore(t *testing.T) {
 	})
 	t.Run("a full journal refuses before dispatch", func(t *testing.T) {
 		b := open(t, t.TempDir(), journal.Options{MaxBytes: 128 << 10})
-		release := b.hold(t)
+		release := b.hold(t, walWriteLock)
 		defer release()
 		var err error
 		n := 0
@@ -142,7 +151,7 @@ func TestStalledStore(t *testing.T) {
 	t.Run("close gives up in time and nothing is lost", func(t *testing.T) {
 		dir := t.TempDir()
 		b := open(t, dir, journal.Options{})
-		release := b.hold(t)
+		release := b.hold(t, walWriteLock)
 		defer release()
 		record(t, b, names("gen", 10)...)
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
@@ -163,4 +172,24 @@ func TestStalledStore(t *testing.T) {
 		b = open(t, dir, journal.Options{})
 		checkStore(t, b, 10)
 	})
+}
+
+func TestDiscard(t *testing.T) {
+	// Until a checkpoint is through, a power cut may take the last transactions from the database.
+	b := open(t, t.TempDir(), journal.Options{SegmentBytes: 64 << 10})
+	record(t, b, "first")
+	waitFor(t, "the first record in the store", func() bool { return b.Pending() == 0 })
+	release := b.hold(t, walCheckpointLock)
+	defer release()
+	for _, id := range []string{"one", "two", "three"} { // the third is applied after the second was settled
+		record(t, b, names(id, 100)...)
+		waitFor(t, "the records in the store", func() bool { return b.Pending() == 0 })
+	}
+	if b.journal.First() != 1 || b.journal.Segments() < 4 {
+		t.Errorf("first record kept is %d, %d segments: discarded before they were safe", b.journal.First(), b.journal.Segments())
+	}
+	release()
+	record(t, b, "last")
+	waitFor(t, "the journal without old segments", func() bool { return b.journal.Segments() == 1 })
+	checkStore(t, b, 302)
 }
