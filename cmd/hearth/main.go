@@ -93,14 +93,18 @@ func report(w io.Writer, err error) int {
 
 // plain is the text of an error for people: that of an error meant for callers of the API goes without its type.
 func plain(err error) string {
-	e, ok := err.(*hearth.Error) //nolint:errorlint // one inside of others belongs to their sentence
-	if !ok {
+	e, ok := errors.AsType[*hearth.Error](err)
+	if !ok || err.Error() != e.Error() { // inside of another one it belongs to that one's sentence
 		return err.Error()
 	}
-	if e.Param != "" && !strings.Contains(e.Message, e.Param) {
-		return e.Param + ": " + e.Message
+	text := e.Message
+	if e.Param != "" && !strings.Contains(text, e.Param) {
+		text = e.Param + ": " + text
 	}
-	return e.Message
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
 }
 
 // count is a number with its noun.
