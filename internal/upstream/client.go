@@ -144,10 +144,19 @@ func externalTransport(connect time.Duration) *http.Transport {
 	}
 }
 
-// localTransport reaches engines on this machine (and hosts that the operator trusts): it ignores proxy variables and
-// refuses every other address at the moment of dialling, so a prompt cannot leave the house through it.
+// localTransport reaches engines on this machine (and hosts that the operator trusts): it ignores proxy variables.
 func localTransport(trusted map[string]bool) *http.Transport {
-	d := &net.Dialer{Timeout: 5 * time.Second, Control: func(_, address string, _ syscall.RawConn) error {
+	t := externalTransport(5 * time.Second)
+	t.Proxy = nil
+	t.DialContext = localDialer(trusted).DialContext
+	t.ForceAttemptHTTP2 = false
+	return t
+}
+
+// localDialer refuses every other address at the moment of dialling, when names have been resolved, so a prompt cannot
+// leave the house through it.
+func localDialer(trusted map[string]bool) *net.Dialer {
+	return &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second, Control: func(_, address string, _ syscall.RawConn) error {
 		host, _, err := net.SplitHostPort(address)
 		if err != nil {
 			return fmt.Errorf("read address to dial: %w", err)
@@ -157,11 +166,6 @@ func localTransport(trusted map[string]bool) *http.Transport {
 		}
 		return nil
 	}}
-	t := externalTransport(5 * time.Second)
-	t.Proxy = nil
-	t.DialContext = d.DialContext
-	t.ForceAttemptHTTP2 = false
-	return t
 }
 
 var errNotLocal = errors.New("refused to send a local request to an address outside this machine")

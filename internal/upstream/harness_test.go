@@ -91,6 +91,34 @@ func (p *peer) talk(c net.Conn, script func(net.Conn, int)) {
 
 func (p *peer) url() string { return "http://" + p.l.Addr().String() }
 
+// greets listens and answers whatever comes first with raw bytes, and then ends. It returns its address.
+func greets(t *testing.T, raw string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Read(make([]byte, 1))
+			_, _ = io.WriteString(c, raw)
+			_ = c.(*net.TCPConn).CloseWrite()
+			_, _ = io.Copy(io.Discard, c)
+			c.Close()
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		wg.Wait()
+	})
+	return l.Addr().String()
+}
+
 // says is a script: the bytes, and then the end of the connection or not.
 func says(raw string, closes bool) func(net.Conn, int) {
 	return func(c net.Conn, _ int) {
