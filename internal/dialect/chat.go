@@ -132,7 +132,7 @@ func DecodeChat(raw []byte, count func([]byte) int) (*Chat, error) {
 	d.seen = [len(d.seen)]bool{}
 	err := d.body()
 	d.src = bytes.Buffer{}
-	d.dec.Reset(strings.NewReader("")) // the pool must not hold the body
+	d.dec.Reset(&d.src) // the pool must not hold the body
 	d.raw, d.chat, d.count, d.models = nil, nil, nil, nil
 	decoders.Put(d)
 	if err != nil {

@@ -1,0 +1,82 @@
+package dialect
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestAppendForward(t *testing.T) {
+	all := Target{Model: "up", StreamUsage: true, UserSalt: []byte("salt")}
+	for _, tt := range []struct {
+		name, body string
+		target     Target
+		want       string
+	}{
+		{"unknown keys, number spelling, order and inner white space survive",
+			"{ \"z\" : 1.0e+02 ,\"model\":\"a\", " + msgs + " , \"seed\":12345678901234567890, \"a\": { \"b\" :\t[ 1 , -0 ], \"b\":\"\xff\\ud800\" }, \"temperature\":0.70 }", all,
+			"{\"z\" : 1.0e+02,\"model\":\"up\"," + msgs + ",\"seed\":12345678901234567890,\"a\": { \"b\" :\t[ 1 , -0 ], \"b\":\"\xff\\ud800\" },\"temperature\":0.70}"},
+		{"model is put in", `{` + msgs + `}`, all, `{` + msgs + `,"model":"up"}`},
+		{"model is escaped", `{"model":"a",` + msgs + `}`, Target{Model: "a\"b\\c한"}, `{"model":"a\"b\\c한",` + msgs + `}`},
+		{"escaped model key", `{"mod\u0065l":"a",` + msgs + `}`, all, `{"model":"up",` + msgs + `}`},
+		{"keys of the house go", `{"models":["a"],"route":"fallback","provider":{},` + msgs + `,"plugins":[],"transforms":[],"preset":"p","usage":{"include":true},"session_id":"s","trace":{},"metadata":{},"debug":{},"x":1,"pr\u0065set2":1}`, all,
+			`{` + msgs + `,"x":1,"pr\u0065set2":1,"model":"up"}`},
+		{"only keys of the house around", `{"models":["a"],` + msgs + `,"debug":{}}`, all, `{` + msgs + `,"model":"up"}`},
+		{"usage is asked for", `{"stream":true,` + msgs + `}`, all, `{"stream":true,` + msgs + `,"model":"up","stream_options":{"include_usage":true}}`},
+		{"stream options are kept", `{"stream":true,"stream_options":{"include_obfuscation": false},` + msgs + `}`, all, `{"stream":true,"stream_options":{"include_obfuscation":false,"include_usage":true},` + msgs + `,"model":"up"}`},
+		{"include_usage false is turned", `{"stream":true,"stream_options":{"include_usage":false,"x":1,"include_us\u0061ge":false},` + msgs + `}`, all, `{"stream":true,"stream_options":{"include_usage":true,"x":1},` + msgs + `,"model":"up"}`},
+		{"stream options null", `{"stream":true,"stream_options":null,` + msgs + `}`, all, `{"stream":true,"stream_options":{"include_usage":true},` + msgs + `,"model":"up"}`},
+		{"stream options refused", `{"stream":true,"stream_options":{"include_usage":true},` + msgs + `}`, Target{Model: "up"}, `{"stream":true,` + msgs + `,"model":"up"}`},
+		{"stream options without a stream", `{"stream_options":{"include_usage":true},` + msgs + `}`, all, `{` + msgs + `,"model":"up"}`},
+		{"user is hashed", `{"user":"kim@example.com",` + msgs + `}`, all, `{"user":"419f12167fe9d39bd7920edc24a598e0",` + msgs + `,"model":"up"}`},
+		{"user without a salt", `{"user":"kim@example.com",` + msgs + `}`, Target{Model: "up"}, `{` + msgs + `,"model":"up"}`},
+		{"output cap is renamed", `{"max_tokens": 9,` + msgs + `}`, Target{Model: "up", MaxTokensKey: "max_completion_tokens"}, `{"max_completion_tokens":9,` + msgs + `,"model":"up"}`},
+		{"output cap is left", `{"max_tokens":9,"max_completion_tokens":8,` + msgs + `}`, Target{Model: "up"}, `{"max_tokens":9,"max_completion_tokens":8,` + msgs + `,"model":"up"}`},
+		{"of two caps the one named so", `{"max_tokens":9,"max_completion_tokens":8,` + msgs + `}`, Target{Model: "up", MaxTokensKey: "max_tokens"}, `{"max_tokens":9,` + msgs + `,"model":"up"}`},
+		{"of two caps the one named so, behind", `{"max_completion_tokens":8,"max_tokens":9,` + msgs + `}`, Target{Model: "up", MaxTokensKey: "max_tokens"}, `{"max_tokens":9,` + msgs + `,"model":"up"}`},
+		{"of two caps not the null", `{"max_tokens":null,"max_completion_tokens":8,` + msgs + `}`, Target{Model: "up", MaxTokensKey: "max_tokens"}, `{"max_tokens":8,` + msgs + `,"model":"up"}`},
+		{"deny list", `{"id_slot":1,"lor\u0061":[],"x":2,` + msgs + `}`, Target{Model: "up", Drop: []string{"id_slot", "lora", "model"}}, `{"x":2,` + msgs + `,"model":"up"}`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c, err := DecodeChat([]byte(tt.body), bytesCount)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := string(c.AppendForward([]byte("pre"), tt.target)); got != "pre"+tt.want {
+				t.Errorf("got  %s\nwant pre%s", got, tt.want)
+			}
+		})
+	}
+}
+
+// prompt is a body of about n bytes: Korean and English in turn, a tool, some parameters.
+func prompt(n int) []byte {
+	var b strings.Builder
+	b.WriteString(`{"model":"google/gemma-4-26b-a4b","temperature":0.7,"stream":true,"max_tokens":512,"messages":[{"role":"system","content":"You are helpful."}`)
+	for b.Len() < n-300 {
+		b.WriteString(`,{"role":"user","content":"안녕하세요. 지난주에 말씀드린 작업을 시작합니다.\nThis is a line of prose with \"quotes\", as people write it, and then some more of it to make it a paragraph. 감사합니다."}`)
+	}
+	b.WriteString(`],"tools":[{"type":"function","function":{"name":"read","parameters":{"type":"object","properties":{"path":{"type":"string"}}}}}],"user":"u1"}`)
+	return []byte(b.String())
+}
+
+func BenchmarkChat(b *testing.B) {
+	for _, size := range []struct {
+		name string
+		n    int
+	}{{"1KB", 1 << 10}, {"4KB", 4 << 10}, {"100KB", 100 << 10}} {
+		raw := prompt(size.n)
+		b.Run(size.name, func(b *testing.B) {
+			b.SetBytes(int64(len(raw)))
+			b.ReportAllocs()
+			var out []byte
+			t := Target{Model: "gemma", StreamUsage: true}
+			for b.Loop() {
+				c, err := DecodeChat(raw, bytesCount)
+				if err != nil {
+					b.Fatal(err)
+				}
+				out = c.AppendForward(out[:0], t)
+			}
+		})
+	}
+}
