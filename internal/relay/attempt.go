@@ -50,10 +50,9 @@ func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange,
 		defer lease.Release()
 		call.EngineURL, call.EngineKey = lease.URL, lease.APIKey
 	}
-	x.forward = x.chat.AppendForward(nil, dialect.Target{
+	call.Body = x.chat.AppendForward(nil, dialect.Target{
 		Model: e.UpstreamModel, StreamUsage: !e.Provider.NoStreamOptions, UserSalt: r.opt.UserSalt,
 	})
-	call.Body = x.forward
 	x.stamp.Model, x.stamp.Provider = e.Model.ID, e.Provider.Name
 	x.watch.Dispatch()
 

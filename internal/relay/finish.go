@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"myip.co.kr/hearth"
@@ -41,7 +42,14 @@ func (r *Relay) finish(w http.ResponseWriter, x *exchange, o *outcome) error {
 		return fault
 	}
 	r.winner(w, o.endpoint)
-	tail := o.answer.Append(make([]byte, 0, len(x.forward)+4<<10), &x.stamp, x.gen.Bill)
+	box := tails.Get().(*[]byte)
+	tail := o.answer.Append((*box)[:0], &x.stamp, x.gen.Bill)
+	defer func() {
+		if cap(tail) <= maxPooledBody {
+			*box = tail[:0]
+			tails.Put(box)
+		}
+	}()
 	h := w.Header()
 	h["Content-Type"] = jsonType
 	h["Content-Length"] = []string{strconv.Itoa(len(tail))}
@@ -223,6 +231,9 @@ func (r *Relay) panicked(w http.ResponseWriter, x *exchange, p any) error {
 	r.writeTail(w, x, e)
 	return nil
 }
+
+// tails are buffers for whole answers on their way out.
+var tails = sync.Pool{New: func() any { return new([]byte) }}
 
 var (
 	eventStream = []string{"text/event-stream"}

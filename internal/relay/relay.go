@@ -75,7 +75,6 @@ type exchange struct {
 	begun    bool          // headers of an answer went to the caller
 	worth    bool          // the request is to be recorded
 	recorded bool
-	forward  []byte
 }
 
 // Chat answers a chat request of an authorised caller under the id that Name gave it. The body has not been read yet.

@@ -94,15 +94,15 @@ func (t *target) send(ctx context.Context, b []byte) (*http.Response, error) {
 	req := (&http.Request{
 		Method: http.MethodPost, URL: t.url, Host: t.url.Host, Header: t.header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Body: body{bytes.NewReader(b)}, ContentLength: int64(len(b)),
-		GetBody: func() (io.ReadCloser, error) { return body{bytes.NewReader(b)}, nil },
+		Body: inMemory(b), ContentLength: int64(len(b)),
+		GetBody: func() (io.ReadCloser, error) { return inMemory(b), nil },
 	}).WithContext(ctx)
 	return t.rt.RoundTrip(req)
 }
 
-type body struct{ *bytes.Reader }
-
-func (body) Close() error { return nil }
+// inMemory is b as a request body. It must be of a type that net/http knows to be in memory: for others it sends the
+// headers in a write of their own, in case the body blocks.
+func inMemory(b []byte) io.ReadCloser { return io.NopCloser(bytes.NewReader(b)) }
 
 func encoded(h http.Header) bool {
 	e := h.Get("Content-Encoding")
