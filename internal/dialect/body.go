@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"bytes"
 	"strconv"
 )
 
@@ -38,7 +39,7 @@ func (r *rewriter) body(dst []byte, choice int) []byte {
 		case "content":
 			if v[0] == '[' {
 				var more []byte
-				if v, more = joinParts(v); thought == nil && more != nil {
+				if v, more = joinParts(v, true); thought == nil && more != nil {
 					thought = more
 					dst = appendMember(dst, []byte(`"reasoning"`), more)
 				}
@@ -203,8 +204,8 @@ func (s *Stamp) number(choice, theirs int, numbered bool, id []byte) int {
 }
 
 // joinParts makes text of content given as a list of parts, and of the thinking parts among them; each is a JSON
-// string, the second nil if there is none.
-func joinParts(v []byte) (content, thought []byte) {
+// string, the second nil if there is none. Parts inside of a thinking part are looked into once, no deeper.
+func joinParts(v []byte, outer bool) (content, thought []byte) {
 	content = []byte{'"'}
 	s := scan{b: v}
 	s.open()
@@ -219,8 +220,8 @@ func joinParts(v []byte) (content, thought []byte) {
 			switch {
 			case word == "text" && val[0] == '"':
 				content = append(content, val[1:len(val)-1]...)
-			case word == "thinking" && val[0] == '[':
-				inner, _ := joinParts(val)
+			case word == "thinking" && val[0] == '[' && outer:
+				inner, _ := joinParts(val, false)
 				thought = joinStrings(thought, inner)
 			case word == "thinking" && val[0] == '"':
 				thought = joinStrings(thought, val)
@@ -233,9 +234,9 @@ func joinParts(v []byte) (content, thought []byte) {
 // joinStrings appends the text of the JSON string b to the JSON string a, which may be nil.
 func joinStrings(a, b []byte) []byte {
 	if a == nil {
-		return b
+		return bytes.Clone(b)
 	}
-	return append(a[:len(a)-1:len(a)-1], b[1:]...)
+	return append(a[:len(a)-1], b[1:]...)
 }
 
 // count reads a whole number that is not negative; 12.0 and 1.2e1 are 12.
