@@ -94,6 +94,7 @@ func TestFailureOnTheWire(t *testing.T) {
 		{"redirect", says("HTTP/1.1 307 Temporary Redirect\r\nLocation: http://192.0.2.1/steal\r\nContent-Length: 0\r\n\r\n", false), "next: provider answered 307 Temporary Redirect", hearth.BlameEndpoint, false},
 		{"rate limit", says("HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nContent-Length: 4\r\n\r\nslow", false), "next: provider answered 429 Too Many Requests: slow", hearth.BlameRateLimit, false},
 		{"error that quotes the key", says("HTTP/1.1 500 x\r\nContent-Length: 27\r\n\r\nbad key \"9f8e7d6c-5b4a-key\"", false), "next: provider answered 500 Internal Server Error", hearth.BlameEndpoint, false},
+		{"error in gzip", says("HTTP/1.1 500 x\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n\x1f\x8b", false), "next: provider answered 500 Internal Server Error: Internal Server Error", hearth.BlameEndpoint, false},
 		{"error that is cut", says("HTTP/1.1 500 x\r\nContent-Length: 27\r\n\r\noops", true), "next: provider answered 500 Internal Server Error: oops", hearth.BlameEndpoint, false},
 		{"error of 10 MB", says(fmt.Sprintf("HTTP/1.1 500 x\r\nContent-Length: %d\r\n\r\n<title>oops</title>%s", 10<<20, strings.Repeat("x", 10<<20)), true), "next: provider answered 500 Internal Server Error: oops", hearth.BlameEndpoint, false},
 	}

@@ -123,6 +123,9 @@ func readFailure(w *watchdog, resp *http.Response, call *Call) *Failure {
 	defer resp.Body.Close()
 	w.arm(errorWait, errEnough)
 	b, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // a cut error body is still the status's error
+	if encoded(resp.Header) {
+		b = nil
+	}
 	f := judgeStatus(resp.StatusCode, dialect.ReadError(resp.StatusCode, b), resp.Header, call.Endpoint.Local(), time.Now())
 	return &f
 }
@@ -203,7 +206,11 @@ func (s *Stream) approach(status int) (committed bool, f *Failure) {
 	case err != nil:
 		f := judgeSend(err, cause(s.w.ctx))
 		return false, &f
-	case step == stepContent, step == stepFinish:
+	case step == stepContent || step == stepFinish:
+		if !s.w.pause() { // the limit passed together with the token; nothing was sent yet
+			f := judgeSend(context.DeadlineExceeded, s.w.cause)
+			return false, &f
+		}
 		s.pace(step)
 		return true, nil
 	case step == stepError:

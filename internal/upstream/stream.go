@@ -164,7 +164,7 @@ func (s *Stream) Copy(out http.ResponseWriter, writeLimit time.Duration) End {
 			f.Loading = false // it has answered
 			f.hide(s.secrets)
 			return s.fail(&k, f)
-		case st == stepMalformed && s.said:
+		case st == stepMalformed && s.finished():
 			return s.served(&k)
 		case st == stepMalformed:
 			return s.fail(&k, *failure(0, "the stream held an event that is not JSON"))
@@ -214,6 +214,9 @@ func (s *Stream) flush(k *sink) error {
 	return err
 }
 
+// finished says whether the answer is complete however its stream ends: an orderly end is not needed any more.
+func (s *Stream) finished() bool { return s.said && s.Finish != "" }
+
 // ended decides what the end of the body means: complete if [DONE] was seen, or the last word was said.
 func (s *Stream) ended(k *sink) End {
 	if !s.done && !s.said {
@@ -253,7 +256,7 @@ func (s *Stream) broken(k *sink, err error) End {
 	switch {
 	case why != nil && !isLimit(why) && !errors.Is(why, ErrShutdown):
 		return End{Verdict: hearth.Gone, Err: why}
-	case s.said:
+	case s.finished():
 		return s.served(k) // the connection broke, or stalled, after the last word
 	case errors.Is(why, ErrShutdown):
 		return s.fail(k, Failure{Message: ErrShutdown.Error(), Err: why})

@@ -91,15 +91,11 @@ const (
 	ended                // [DONE]: whatever limit was armed last stands
 )
 
-// turn goes over to another phase.
+// turn goes over to another phase. The limit that runs in the phase holding must have been stopped.
 func (b *timedBody) turn(p phase) {
-	if b.phase == p {
-		return
+	if b.phase != p {
+		b.phase, b.rest = p, b.idle
 	}
-	if b.phase == holding {
-		b.w.pause()
-	}
-	b.phase, b.rest = p, b.idle
 }
 
 func (b *timedBody) Read(p []byte) (int, error) {

@@ -85,6 +85,8 @@ func TestStreamOnTheWire(t *testing.T) {
 			"broken one two!: the stream ended without a finish reason", 0},
 		{"cut after the finish reason", says(chunked+part(two+finish), true), "served one two", 0},
 		{"usage cut in two after the finish reason", says(untilEOF+two+finish+usage[:40], true), "served one two", 0},
+		{"cut after usage alone", says(chunked+part(two+usage), true), cut, counted},
+		{"malformed after usage alone", says(whole(two+usage+event(`{"cho`)), false), garbled, counted},
 		{"malformed in the middle", says(whole(two+event(`{"choices":[`)+finish+done), false), garbled, 0},
 		{"words in the middle", says(whole(two+event(`"upstream says hello"`)+finish+done), false), garbled, 0},
 		{"error event in the middle", says(whole(two+oops+done), false), "broken one two: provider answered with an error: no capacity", 0},
