@@ -57,6 +57,11 @@ func (r *rewriter) body(dst []byte, choice int) []byte {
 		r.contentful(word, v)
 		dst = appendMember(dst, key, v)
 	}
+	return r.endBody(dst, thought, content, refusal, details)
+}
+
+// endBody adds to a delta or message what clients look for and the upstream left out.
+func (r *rewriter) endBody(dst, thought []byte, content, refusal, details bool) []byte {
 	if !r.chunk && !content {
 		dst = append(dst, `,"content":null`...)
 	}

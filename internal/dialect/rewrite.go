@@ -20,6 +20,7 @@ type rewriter struct {
 	choices     int  // passed on
 	created     bool
 	fingerprint bool
+	failed      bool // the text calls itself an error
 }
 
 // document rewrites the whole text. The opening of the object is the caller's to write.
@@ -39,6 +40,9 @@ func (r *rewriter) document(dst []byte) ([]byte, error) {
 	if r.kind() != 0 || r.i < len(r.b) || r.bad {
 		return dst, errMalformed
 	}
+	if r.failed && r.choices == 0 && r.fact.Err == nil {
+		r.fact.Err = inBand(r.b)
+	}
 	return dst, nil
 }
 
@@ -56,11 +60,14 @@ func (r *rewriter) object(dst []byte) []byte {
 		switch string(name(key)) {
 		case "id":
 			r.upstreamID(r.value())
-		case "object", "model", "provider":
+		case "model", "provider":
 			r.value()
+		case "object":
+			r.failed = string(r.value()) == `"error"` // older vLLM: the error stands in the place of the answer
 		case "created":
 			if v := r.value(); !r.created && digits(v, 0) == len(v) && len(v) > 0 {
 				r.created = true
+				r.stamp.theirs, _ = count(v)
 				dst = appendMember(dst, key, v)
 			}
 		case "system_fingerprint":

@@ -15,6 +15,7 @@ type Stamp struct {
 	Created  int64  // unix seconds, used where the upstream gives none
 
 	upstreamID string
+	theirs     int64  // the time in the upstream's chunks, which our own chunks repeat
 	finish     string // last vendor word seen in native form, so that it is not copied again
 	called     uint64 // choices (0–63) that have called a tool
 	calls      []call
@@ -89,8 +90,12 @@ func (s *Stamp) appendHead(dst []byte, object string) []byte {
 }
 
 func (s *Stamp) appendCreated(dst []byte) []byte {
+	at := s.Created
+	if s.theirs != 0 {
+		at = s.theirs
+	}
 	dst = append(dst, `,"created":`...)
-	return strconv.AppendInt(dst, s.Created, 10)
+	return strconv.AppendInt(dst, at, 10)
 }
 
 // appendFinish appends both finish reasons; native may be "".

@@ -88,7 +88,8 @@ func TestAppendChunk_facts(t *testing.T) {
 	})
 	t.Run("errors in the stream", func(t *testing.T) {
 		for in, want := range map[string]UpstreamError{
-			`{"error":{"message":"out of memory","type":"server_error","code":500}}`: {Code: 500, Type: "server_error", Message: "out of memory"},
+			`{"error":{"message":"out of memory","type":"server_error","code":500}}`:         {Code: 500, Type: "server_error", Message: "out of memory"},
+			`{"object":"error","message":"no such model","type":"NotFoundError","code":404}`: {Code: 404, Type: "NotFoundError", Message: "no such model"},
 			`{"error":"busy"}`: {Code: 502, Message: "busy"},
 			`{"error":{"code":429,"message":"slow down"},"choices":[{"index":0,"delta":{"content":"x"}}]}`: {Code: 429, Message: "slow down"},
 			`{"choices":[{"index":0,"delta":{},"finish_reason":"error"}]}`:                                 {Code: 502, Message: "the upstream ended its answer with an error"},
@@ -160,6 +161,13 @@ func TestAppendFinal(t *testing.T) {
 			`"cost":0.0015,"is_byok":false,"cost_details":{"currency":"KRW","upstream_inference_cost":0.0015,"upstream_inference_prompt_cost":0.0005,"upstream_inference_completions_cost":0.001,"provider_cost":0.0000001,"provider_currency":"USD","exchange_rate":1390.5,"margin":0.1}}}`
 		if d := cmp.Diff(want, got); d != "" {
 			t.Error(d)
+		}
+	})
+	t.Run("all chunks of a stream have one time", func(t *testing.T) {
+		s := stamp()
+		s.AppendChunk(nil, []byte(`{"created":5,"choices":[{"index":0,"delta":{}}]}`))
+		if got := string(s.AppendFinal(nil, "stop", "", hearth.Usage{}, hearth.Bill{})); !strings.Contains(got, `"created":5,`) {
+			t.Error(got)
 		}
 	})
 	t.Run("nothing reported", func(t *testing.T) {
