@@ -101,7 +101,7 @@ func TestFullDisk(t *testing.T) {
 				}
 				disk.set(func() { disk.space = -1 })
 				mustAppend(t, j, "two")
-				mustClose(t, j)
+				crash(t, j) // Close would tidy up behind the tail
 				j = mustOpen(t, Options{Dir: o.Dir})
 				if diff := cmp.Diff([]string{"1:one", "2:two"}, content(t, j, 1)); diff != "" || j.Recovery().Cut != 0 {
 					t.Errorf("cut %d, content (-want +got):\n%s", j.Recovery().Cut, diff)
@@ -125,7 +125,7 @@ func TestFullDisk(t *testing.T) {
 		}
 		disk.set(func() { disk.space, disk.truncErr = -1, nil })
 		mustAppend(t, j, "2")
-		mustClose(t, j)
+		crash(t, j) // Close would tidy up behind the tail
 		j = mustOpen(t, Options{Dir: o.Dir})
 		if diff := cmp.Diff([]string{"1:one", "2:2"}, content(t, j, 1)); diff != "" || j.Recovery().Cut != 0 {
 			t.Errorf("cut %d, content (-want +got):\n%s", j.Recovery().Cut, diff)
