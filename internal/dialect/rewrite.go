@@ -11,6 +11,9 @@ var (
 	errNoObject  = errors.New("upstream sent JSON that is not an object")
 )
 
+// maxChoices bounds what an upstream can make of a few bytes: an empty choice grows to a hundred and more.
+const maxChoices = 128
+
 // rewriter turns an upstream's chunk or answer into ours, in one pass: it writes each member behind a comma.
 type rewriter struct {
 	scan
@@ -132,6 +135,10 @@ func (r *rewriter) choiceList(dst []byte) []byte {
 		if r.kind() != '{' {
 			r.value()
 			continue
+		}
+		if r.choices == maxChoices {
+			r.bad = true
+			break
 		}
 		if r.choices > 0 {
 			dst = append(dst, ',')

@@ -102,7 +102,7 @@ func TestAppendChunk_facts(t *testing.T) {
 		}
 	})
 	t.Run("malformed", func(t *testing.T) {
-		for _, in := range []string{``, ` `, `{`, `{"choices":[{]}`, `{"choices":[{"index":0,"delta":{"content":"x"}}]`, `{"a":1}}`, `{"a":1} x`, `[1]`, `"x"`, `nul`, `{"a":"` + "\n" + `"}`, `{"a":"\x"}`, `{"a":01}`, `{"a":1,}`, `{,}`, `{"a" 1}`, `{"choices":[1,]}`, strings.Repeat(`{"a":`, 2000)} {
+		for _, in := range []string{``, ` `, `{`, `{"choices":[{]}`, `{"choices":[{"index":0,"delta":{"content":"x"}}]`, `{"a":1}}`, `{"a":1} x`, `[1]`, `"x"`, `nul`, `{"a":"` + "\n" + `"}`, `{"a":"\x"}`, `{"a":01}`, `{"a":1,}`, `{,}`, `{"a" 1}`, `{"choices":[1,]}`, strings.Repeat(`{"a":`, 2000), `{"choices":[` + strings.Repeat(`{},`, 128) + `{}]}`} {
 			if got, _, err := stamp().AppendChunk([]byte("pre"), []byte(in)); err == nil || string(got) != "pre" {
 				t.Errorf("%.40q: %v %q", in, err, got)
 			}
