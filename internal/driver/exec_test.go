@@ -109,6 +109,7 @@ func TestExecSettings(t *testing.T) {
 		t.Setenv("CUDA_VISIBLE_DEVICES", "0")
 		t.Setenv("HIP_PATH", "/opt")
 		t.Setenv("LANG", "C")
+		t.Setenv("PATH", "/usr/local/bin:/usr/bin:/bin")
 		s := shell("pwd; env")
 		s.Dir = t.TempDir()
 		s.Env = map[string]hearth.Secret{"TOKEN": "s3cret", "LANG": "ko_KR.UTF-8", "ADDR": "x:${port}", "NAME": "${model}"}
@@ -122,7 +123,7 @@ func TestExecSettings(t *testing.T) {
 		port := e.URL()[strings.LastIndex(e.URL(), ":"):]
 		for _, want := range []string{
 			dir, "TOKEN=s3cret", "LANG=ko_KR.UTF-8", "ADDR=x" + port, "NAME=acme/tiny",
-			"CUDA_VISIBLE_DEVICES=0", "HIP_PATH=/opt", "PATH=" + os.Getenv("PATH"),
+			"CUDA_VISIBLE_DEVICES=0", "HIP_PATH=/opt", "PATH=/usr/local/bin:/usr/bin:/bin",
 		} {
 			if !slices.Contains(got, want) {
 				t.Errorf("no %q in %q", want, got)

@@ -56,6 +56,7 @@ func gpu(t *testing.T, firstArg string, args ...string) (*slot.Fleet, *hearth.Ca
 	for i, id := range []string{"acme/one", "acme/two"} {
 		s := engineSlot(t, args...)
 		s.Index, s.Name, s.Node, s.Model, s.Concurrency = i, id, node, &hearth.Model{ID: id}, 2
+		s.Wait = time.Minute
 		c.Slots = append(c.Slots, s)
 		if i == 0 {
 			s.Command = append(s.Command, firstArg)

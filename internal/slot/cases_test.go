@@ -279,6 +279,65 @@ var stepCases = []struct {
 		       10s stop a
 		       10s start c`,
 	}, {
+		name: "who gave way is not started again before the one it gave way to, however urgent its own",
+		play: `ask a 1 1h
+		       ready a
+		       ask b 2 1h
+		       pass 10s
+		       ask a 3 5s
+		       release 1
+		       ended a
+		       ready b
+		       cancel 2`,
+		want: `0s start a
+		       0s grant 1
+		       10s stop a
+		       10s start b
+		       10s grant 2`,
+	}, {
+		name: "of two with the same deadline the one with more waiting is next",
+		play: `ask a 1 1h
+		       ready a
+		       ask b 2 1m
+		       ask c 3 1m
+		       ask c 4 1m
+		       pass 10s
+		       release 1
+		       ended a`,
+		want: `0s start a
+		       0s grant 1
+		       10s stop a
+		       10s start c`,
+	}, {
+		name: "a crash after a long run is a first failure again",
+		play: `ask a 1 1h
+		       ended a
+		       pass 1s
+		       ask a 2 1h
+		       ended a
+		       pass 2s
+		       ask a 3 1h
+		       ready a
+		       pass 59s
+		       ended a
+		       ask a 4 1h
+		       pass 4s
+		       ask a 5 1h
+		       ready a
+		       pass 60s
+		       ended a
+		       ask a 6 1h`,
+		want: `0s start a
+		       0s refuse 1 slot_failed 1s
+		       1s start a
+		       1s refuse 2 slot_failed 2s
+		       3s start a
+		       3s grant 3
+		       1m2s refuse 4 slot_failed 4s
+		       1m6s start a
+		       1m6s grant 5
+		       2m6s refuse 6 slot_failed 1s`,
+	}, {
 		name: "busy with another model is said as such, with drain and load",
 		play: `ask a 1 1h
 		       ready a

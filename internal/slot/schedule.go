@@ -96,6 +96,9 @@ func (st *state) turnOver(p *place, now time.Time) (ready bool) {
 		if d := now.Sub(p.since); d > 0 {
 			p.drainTime = d
 		}
+		if st.rival(p) != nil {
+			st.gaveWay = p
+		}
 		st.stop(p, now)
 		return false
 	}
@@ -141,8 +144,8 @@ func (st *state) stop(p *place, now time.Time) {
 	}
 }
 
-// wake starts the slots that are waited for: all of them, or on an exclusive node the one whose oldest request
-// will run out of time first, once the node is surely empty.
+// wake starts the slots that are waited for: all of them, or on an exclusive node the next one, once the node is
+// surely empty.
 func (st *state) wake(now time.Time) {
 	if st.exclusive && st.resident() {
 		return
@@ -153,8 +156,7 @@ func (st *state) wake(now time.Time) {
 		case p.state != hearth.SlotAsleep || p.run != 0 || p.waiting == 0:
 		case !st.exclusive:
 			st.start(p, now)
-		case next == nil || p.first.deadline.Before(next.first.deadline),
-			p.first.deadline.Equal(next.first.deadline) && p.waiting > next.waiting:
+		case next == nil || st.before(p, next):
 			next = p
 		}
 	}
@@ -163,12 +165,24 @@ func (st *state) wake(now time.Time) {
 	}
 }
 
+// before says whether p's turn comes before q's: not if it has just given way, else if its oldest request runs out
+// of time first, else if more wait for it.
+func (st *state) before(p, q *place) bool {
+	switch {
+	case p == st.gaveWay || q == st.gaveWay:
+		return q == st.gaveWay
+	case p.first.deadline.Equal(q.first.deadline):
+		return p.waiting > q.waiting
+	}
+	return p.first.deadline.Before(q.first.deadline)
+}
+
 func (st *state) start(p *place, now time.Time) {
 	if !st.move(p, hearth.SlotStarting, now) {
 		return
 	}
 	st.lastRun++
-	p.run = st.lastRun
+	p.run, st.gaveWay = st.lastRun, nil
 	st.effects = append(st.effects, effect{kind: fxStart, slot: p.index, run: p.run})
 }
 

@@ -9,7 +9,6 @@ package slot
 import (
 	"context"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"myip.co.kr/hearth"
@@ -30,15 +29,15 @@ type Lease struct {
 	URL    string        // base URL of the engine, without /v1 and without a final slash
 	APIKey hearth.Secret // what the engine wants as bearer token, "" = nothing
 
-	node     *node
-	id       uint64
-	slot     int
-	released atomic.Bool
+	node *node
+	id   uint64
+	slot int
 }
 
-// Release gives the place back. Only the first call counts; the zero Lease has nothing to give back.
+// Release gives the place back. Only the first call counts: the node knows each lease once. The zero Lease has
+// nothing to give back.
 func (l *Lease) Release() {
-	if l.node != nil && l.released.CompareAndSwap(false, true) {
+	if l.node != nil {
 		l.node.tell(message{event: event{kind: evReleased, slot: l.slot, id: l.id}})
 	}
 }

@@ -69,6 +69,7 @@ type state struct {
 	slots       []*place
 	requests    map[uint64]*request
 	lastRun     uint64
+	gaveWay     *place    // stopped for another slot's sake: it is not the next to start while others wait
 	alarm       time.Time // when the pending alarm rings, zero = none is pending
 	refusing    bool
 	closing     bool
