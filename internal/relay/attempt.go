@@ -53,7 +53,8 @@ func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange,
 	call.Body = x.chat.AppendForward(nil, dialect.Target{
 		Model: e.UpstreamModel, StreamUsage: !e.Provider.NoStreamOptions, UserSalt: r.opt.UserSalt,
 	})
-	x.stamp = dialect.Stamp{ID: x.gen.ID, Model: e.Model.ID, Provider: e.Provider.Name, Created: x.stamp.Created} // it learns from one upstream
+	// A stamp learns from the upstream it rewrites, so each attempt gets a new one.
+	x.stamp = dialect.Stamp{ID: x.gen.ID, Model: e.Model.ID, Provider: e.Provider.Name, Created: x.stamp.Created}
 	x.watch.Dispatch()
 
 	opened, failure, err := r.upstream.Open(ctx, &call)
