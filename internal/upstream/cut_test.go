@@ -22,11 +22,17 @@ import (
 type halves struct {
 	first, second string
 	end           error
+	closed        int // how often the body was
 }
 
+func (h *halves) Close() error { h.closed++; return nil }
+
 func (h *halves) RoundTrip(*http.Request) (*http.Response, error) {
-	b := io.MultiReader(strings.NewReader(h.first), strings.NewReader(h.second), failing{h.end})
-	return &http.Response{StatusCode: 200, Header: eventStream, ContentLength: -1, Body: io.NopCloser(b)}, nil
+	body := struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(strings.NewReader(h.first), strings.NewReader(h.second), failing{h.end}), h}
+	return &http.Response{StatusCode: 200, Header: eventStream, ContentLength: -1, Body: body}, nil
 }
 
 type failing struct{ err error }
@@ -51,8 +57,11 @@ func TestCutAtEveryByte(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for n := range len(body) + 1 {
-				*h = halves{body[:n/2], body[n/2 : n], c.end}
+				*h = halves{first: body[:n/2], second: body[n/2 : n], end: c.end}
 				r := attempt(t.Context(), client, &Call{Endpoint: e, Stream: true})
+				if h.closed != 1 {
+					t.Fatalf("%d of %d bytes: the body was closed %d times", n, len(body), h.closed)
+				}
 				if (r.end == "served") != (n >= c.from) {
 					t.Errorf("%d of %d bytes: %v", n, len(body), r)
 				}
@@ -74,7 +83,7 @@ func FuzzStream(f *testing.F) {
 	}
 	client, e := endpoint(f, "http://upstream")
 	f.Fuzz(func(t *testing.T, body string, clean bool) {
-		h := &halves{body[:len(body)/2], body[len(body)/2:], io.ErrUnexpectedEOF}
+		h := &halves{first: body[:len(body)/2], second: body[len(body)/2:], end: io.ErrUnexpectedEOF}
 		if clean {
 			h.end = io.EOF
 		}

@@ -208,3 +208,39 @@ func TestDialHangs(t *testing.T) {
 		}
 	})
 }
+
+// foreign is a context of another make: the standard library watches it with a goroutine for as long as a context
+// derived from it is not cancelled. In a bubble, one that is left over fails the test.
+type foreign struct {
+	context.Context
+	done chan struct{}
+}
+
+func (c foreign) Done() <-chan struct{} { return c.done }
+
+func TestNothingIsLeftOver(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		stream bool
+		send   string
+		want   string
+	}{
+		{"stream", true, chunked + part(word("one")+finish+done) + lastPart, "served one"},
+		{"broken stream", true, chunked + part(word("one")) + lastPart, "broken one: the stream ended without a finish reason"},
+		{"no stream", true, chunked + lastPart, "next: the stream ended before its first token"},
+		{"answer", false, answers("application/json", `{"choices":[{"message":{"content":"one"}}]}`), "answer one"},
+		{"no answer", false, answers("application/json", `{}`), "next: provider answered without an answer"},
+		{"error", false, "HTTP/1.1 500 x\r\nContent-Length: 0\r\n\r\n", "next: provider answered 500 Internal Server Error: Internal Server Error"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				_, client, e := within(t, []line{{0, c.send}}, limits(5*s, 5*s, 5*s, time.Hour))
+				ctx := foreign{t.Context(), make(chan struct{})}
+				if r := attempt(ctx, client, &Call{Endpoint: e, Stream: c.stream}); r.String() != c.want {
+					t.Errorf("got %v, want %s", r, c.want)
+				}
+				client.Close()
+			})
+		})
+	}
+}
