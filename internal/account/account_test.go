@@ -254,6 +254,25 @@ func TestOtherProcess(t *testing.T) {
 	})
 }
 
+func TestLookForUnknown(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "hearth.db")
+	s, err := store.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	gateway, err := Open(t.Context(), s, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gateway.Close() // without the poll only an unknown key makes it look
+	plain, _ := create(t, openPath(t, path), "laptop", false)
+	waitFor(t, "a key created by another process", func() bool {
+		_, err := gateway.Authorise(bearer(plain))
+		return err == nil
+	})
+}
+
 // waitFor asks again and again until ok.
 func waitFor(t *testing.T, what string, ok func() bool) {
 	t.Helper()
