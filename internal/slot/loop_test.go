@@ -140,10 +140,15 @@ func newHouse(t *testing.T, g *gpu, change ...func(*hearth.Slot)) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { // of a test that failed half-way; else it is closed already
+		if err := f.Close(context.Background()); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
 	return &house{Fleet: f, t: t, gpu: g, a: c.Slots[0], b: c.Slots[1]}
 }
 
-// close ends the house; every test does so last, and the bubble then proves that no goroutine is left.
+// close ends the house and looks for what is left; the bubble then proves that no goroutine is.
 func (h *house) close() {
 	h.t.Helper()
 	for _, l := range h.given {

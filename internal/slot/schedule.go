@@ -13,7 +13,7 @@ func (st *state) settle(now time.Time) {
 		for _, p := range st.slots {
 			st.grant(p, now)
 		}
-		st.expire(now)
+		st.expire(now, now)
 		again = false
 		for _, p := range st.slots {
 			again = st.turnOver(p, now) || again
@@ -35,16 +35,16 @@ func (st *state) grant(p *place, now time.Time) {
 	}
 }
 
-// expire refuses everybody whose deadline has come.
-func (st *state) expire(now time.Time) {
+// expire refuses everybody whose deadline is not after until.
+func (st *state) expire(until, now time.Time) {
 	for _, p := range st.slots {
-		if p.waiting == 0 || p.due.After(now) {
+		if p.waiting == 0 || p.due.After(until) {
 			continue
 		}
-		p.due = now.Add(1 << 62)
+		p.due = until.Add(1 << 62)
 		for r := p.first; r != nil; {
 			next := r.next
-			if r.deadline.After(now) {
+			if r.deadline.After(until) {
 				p.due = earlier(p.due, r.deadline)
 			} else {
 				st.refuse(r, st.late(p, now))

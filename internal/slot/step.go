@@ -11,7 +11,7 @@ import (
 // effects are valid until the next step.
 func step(st *state, ev event) []effect {
 	st.effects = st.effects[:0]
-	st.expire(ev.now.Add(-1)) // whose time ran out before now is not served, even if the alarm comes late
+	st.expire(ev.now.Add(-1), ev.now) // whose time ran out before now is not served, even if the alarm comes late
 	st.elapse(ev.now)
 	switch ev.kind {
 	case evAsked:

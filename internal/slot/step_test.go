@@ -2,6 +2,7 @@ package slot
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -105,10 +106,14 @@ func (s *sim) run(line string) {
 		s.do(event{kind: evReady, slot: slot, run: run})
 	case "ended":
 		s.do(event{kind: evEnded, slot: slot, run: run, cause: "engine exited with code 1"})
-	case "pass":
+	case "pass", "late": // late: no alarm rings
 		d, err := time.ParseDuration(f[1])
 		if err != nil {
 			s.t.Fatal(err)
+		}
+		if f[0] == "late" {
+			s.now = s.now.Add(d)
+			return
 		}
 		s.pass(d)
 	case "refuse":
@@ -122,7 +127,7 @@ func (s *sim) run(line string) {
 
 func TestStep(t *testing.T) {
 	gpu := hearth.Node{Exclusive: true, Turn: 10 * time.Second, MinResident: 5 * time.Second}
-	for _, tt := range stepCases {
+	for _, tt := range slices.Concat(waitCases, turnCases) {
 		t.Run(tt.name, func(t *testing.T) {
 			node := gpu
 			if tt.shared {
