@@ -65,8 +65,11 @@ type gateway struct {
 
 func (g *gateway) kill() {
 	_ = g.cmd.Process.Kill() // an error means that it has ended
-	<-g.done
-	g.done <- nil
+	select {
+	case err := <-g.done:
+		g.done <- err
+	case <-time.After(patience):
+	}
 }
 
 // end sends SIGTERM and returns how the process ended.
