@@ -52,6 +52,7 @@ func TestAnswerOnTheWire(t *testing.T) {
 		{"error alone", ofJSON(`{"error":{"code":503,"message":"no capacity"}}`), "next: provider answered with an error: no capacity"},
 		{"error of the older vLLM", ofJSON(`{"object":"error","message":"no capacity","code":503}`), "next: provider answered with an error: no capacity"},
 		{"error beside an empty choice", ofJSON(`{"error":{"code":503,"message":"no capacity"},"choices":[{"message":{"content":""}}]}`), "next: provider answered with an error: no capacity"},
+		{"error beside a whole answer", ofJSON(`{"error":{"code":200,"message":"a warning"},"choices":[{"message":{"content":"one"},"finish_reason":"stop"}]}`), "answer one"},
 		{"error in a choice", ofJSON(`{"choices":[{"message":{"content":"one"},"finish_reason":"error","error":{"code":503,"message":"no capacity"}}]}`), "next: provider answered with an error: no capacity"},
 		{"finish reason error", ofJSON(`{"choices":[{"message":{"content":"one"},"finish_reason":"error"}]}`), "next: provider answered with an error: the upstream ended its answer with an error"},
 

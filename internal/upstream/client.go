@@ -141,6 +141,13 @@ func externalTransport(connect time.Duration) *http.Transport {
 		MaxResponseHeaderBytes: maxHeaders,
 		WriteBufferSize:        16 << 10,
 		ReadBufferSize:         16 << 10,
+		HTTP2: &http.HTTP2Config{
+			// One connection carries many requests: one that has silently died must be found out before it fails them all.
+			SendPingTimeout: 15 * time.Second,
+			PingTimeout:     5 * time.Second,
+			// What is read ahead of a slow caller, where 4 MiB is the default.
+			MaxReceiveBufferPerStream: 512 << 10,
+		},
 	}
 }
 

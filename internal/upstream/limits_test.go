@@ -209,6 +209,43 @@ func TestDialHangs(t *testing.T) {
 	})
 }
 
+// An upstream that takes no byte of the request is left at the limit.
+func TestUpstreamDoesNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		client, e := endpoint(t, "http://upstream", limits(5*s, 0, 60*s, 0))
+		client.clients[e.Provider].DialContext = func(context.Context, string, string) (net.Conn, error) {
+			ours, _ := net.Pipe()
+			return ours, nil
+		}
+		_, f, err := client.Open(t.Context(), &Call{Endpoint: e, Stream: true, Body: make([]byte, 1<<20)})
+		if err != nil || f == nil || f.Message != "no first token within the limit" || time.Since(start) != 5*s {
+			t.Errorf("got %+v, %v after %v", f, err, time.Since(start))
+		}
+	})
+}
+
+// An answer that comes before the request was read is the answer.
+func TestAnswerBeforeTheRequestIsRead(t *testing.T) {
+	address := greets(t, "HTTP/1.1 413 Request Entity Too Large\r\nConnection: close\r\nContent-Length: 3\r\n\r\nbig")
+	client, e := endpoint(t, "http://"+address)
+	_, f, err := client.Open(t.Context(), &Call{Endpoint: e, Body: make([]byte, 8<<20)})
+	if err != nil || f == nil || f.Status != 413 || f.Raw != "big" || f.Blame != hearth.BlameNobody {
+		t.Errorf("got %+v, %v", f, err)
+	}
+}
+
+func TestCallerHasLeftBefore(t *testing.T) {
+	left := errors.New("left")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(left)
+	p := listen(t, says(chunked+part(word("one")+finish+done)+lastPart, false))
+	client, e := endpoint(t, p.url())
+	if r := attempt(ctx, client, &Call{Endpoint: e, Stream: true}); !errors.Is(r.err, left) || p.accepted.Load() != 0 {
+		t.Errorf("got %v, %v after %d connections", r, r.err, p.accepted.Load())
+	}
+}
+
 // foreign is a context of another make: the standard library watches it with a goroutine for as long as a context
 // derived from it is not cancelled. In a bubble, one that is left over fails the test.
 type foreign struct {
