@@ -180,8 +180,8 @@ func (s *Server) responses(g *hearth.Generation, numeric bool) []responseJSON {
 		}
 		out = append(out, j)
 	}
-	if g.Endpoint == "" {
-		skipped(len(g.Drops) + len(g.Attempts))
+	if g.Endpoint == "" && !g.Cancelled { // the chain was walked to its end
+		skipped(len(g.Attempts))
 	}
 	return out
 }

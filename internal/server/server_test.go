@@ -1,0 +1,197 @@
+package server
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/go-cmp/cmp"
+	"github.com/shopspring/decimal"
+
+	"myip.co.kr/hearth"
+)
+
+// The routes are tested over real sockets with a whole gateway in internal/app; here is what needs none.
+
+func catalogOf(t *testing.T) *hearth.Catalog {
+	t.Helper()
+	m := &hearth.Model{ID: "a/b"}
+	p := &hearth.Provider{Slug: "acme", Name: "Acme AI", Kind: hearth.External, Currency: "KRW"}
+	c := &hearth.Catalog{Currency: "KRW", Models: []*hearth.Model{m}, Providers: []*hearth.Provider{p},
+		Endpoints: []*hearth.Endpoint{{Model: m, Provider: p, Tag: "acme"}}}
+	if err := c.Seal(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestResponses(t *testing.T) {
+	s := &Server{Parts: Parts{Catalog: catalogOf(t)}}
+	drop := func(before int, skip hearth.SkipReason) hearth.Drop {
+		return hearth.Drop{Model: "a/b", Provider: "acme", Endpoint: fmt.Sprintf("d%d", before), Skip: skip, Before: before, Reason: "why"}
+	}
+	tried := func(name string, status int, skip hearth.SkipReason) hearth.Attempt {
+		return hearth.Attempt{Model: "a/b", Endpoint: name, Status: status, Skip: skip, Latency: 2 * time.Second}
+	}
+	for _, c := range []struct {
+		name    string
+		g       hearth.Generation
+		numeric bool
+		want    []string
+	}{
+		{"nothing happened", hearth.Generation{}, false, []string{}},
+		{"dropped ones stand where they would have been tried", hearth.Generation{
+			Drops:    []hearth.Drop{drop(0, hearth.SkipContext), drop(1, hearth.SkipCooldown), drop(2, hearth.SkipRateLimited)},
+			Attempts: []hearth.Attempt{tried("t0", 0, hearth.SkipBusy), tried("t1", 200, "")}, Endpoint: "t1",
+		}, false, []string{"d0 context_length", "t0 slot_busy", "d1 cooldown", "t1 200"}},
+		{"all of them when nobody answered", hearth.Generation{
+			Drops:    []hearth.Drop{drop(0, hearth.SkipContext), drop(1, hearth.SkipCooldown), drop(1, hearth.SkipRateLimited)},
+			Attempts: []hearth.Attempt{tried("t0", 500, "")},
+		}, false, []string{"d0 context_length", "t0 500", "d1 cooldown", "d1 rate_limited"}},
+		{"none behind the one at which the caller left", hearth.Generation{
+			Drops:    []hearth.Drop{drop(0, hearth.SkipContext), drop(1, hearth.SkipCooldown)},
+			Attempts: []hearth.Attempt{tried("t0", 0, hearth.SkipCancelled)}, Cancelled: true,
+		}, false, []string{"d0 context_length", "t0 cancelled"}},
+		{"what the caller excluded is left out", hearth.Generation{
+			Drops: []hearth.Drop{drop(0, ""), drop(0, hearth.SkipCooldown)}, Attempts: []hearth.Attempt{tried("t0", 200, "")}, Endpoint: "t0",
+		}, false, []string{"d0 cooldown", "t0 200"}},
+		{"no word where numbers are asked for", hearth.Generation{
+			Drops: []hearth.Drop{drop(0, hearth.SkipContext)}, Attempts: []hearth.Attempt{tried("t0", 0, hearth.SkipLoading), tried("t1", 429, "")},
+		}, true, []string{"d0 <nil>", "t0 <nil>", "t1 429"}},
+		{"neither a code nor a word", hearth.Generation{Attempts: []hearth.Attempt{tried("t0", 0, "")}}, false, []string{"t0 <nil>"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := []string{}
+			for _, r := range s.responses(&c.g, c.numeric) {
+				got = append(got, fmt.Sprint(r.EndpointID, " ", r.Status))
+				if strings.HasPrefix(r.EndpointID, "d") && (r.ProviderName != "Acme AI" || r.SkipReason == nil || r.Message == nil) {
+					t.Errorf("a dropped candidate without its name, word or reason: %+v", r)
+				}
+			}
+			if d := cmp.Diff(c.want, got); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+// TestGenerationJSON checks that no key is ever left out: the official SDKs refuse a record without them.
+func TestGenerationJSON(t *testing.T) {
+	s := &Server{Parts: Parts{Catalog: catalogOf(t)}}
+	keys := func(g *hearth.Generation) map[string]any {
+		b, err := json.Marshal(s.generationJSON(g, false))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var m map[string]any
+		if err := json.Unmarshal(b, &m); err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	empty := keys(&hearth.Generation{ID: "gen-1"})
+	full := keys(&hearth.Generation{
+		ID: "gen-1", Model: "a/b", Provider: "Acme AI", Endpoint: "acme:a/b", UpstreamID: "u", FinishReason: "stop", NativeFinish: "stop", Origin: "o",
+		Requested: []string{"a/b"}, FirstToken: time.Second, Generating: 2 * time.Second, Duration: 3 * time.Second, HTTP: 200,
+		Usage: hearth.Usage{PromptTokens: 10, CompletionTokens: 5, CachedTokens: 2, ReasoningTokens: 1, Reported: true},
+		Bill: hearth.Bill{Cost: 1, Currency: "KRW", List: &hearth.Price{Prompt: decimal.New(1, -6)}, ListIn: "USD", Rate: decimal.New(1390, 0),
+			Upstream: decimal.New(123, -12)},
+	})
+	for k := range full {
+		if _, ok := empty[k]; !ok {
+			t.Errorf("%s is left out of an empty record", k)
+		}
+	}
+	for k, want := range map[string]any{
+		"latency": 1000.0, "generation_time": 2000.0, "duration": 3000.0, "usage": 0.000000001, "total_cost": 0.000000001, "native_tokens_cached": 2.0,
+		"native_tokens_reasoning": 1.0, "usage_source": "upstream", "cache_discount": nil, "router": nil,
+	} {
+		if full[k] != want {
+			t.Errorf("%s = %v, want %v", k, full[k], want)
+		}
+	}
+	if c := full["cost_details"].(map[string]any); c["provider_cost"] != "0.000000000123" || c["list_price_prompt"] != "0.000001" || c["exchange_rate"] != "1390" {
+		t.Errorf("cost_details %v", c)
+	}
+	if empty["usage_source"] != "none" || empty["latency"] != nil || empty["requested_models"] == nil {
+		t.Errorf("empty record %v", empty)
+	}
+}
+
+func TestPricing(t *testing.T) {
+	for _, c := range []struct{ per1M, perToken string }{
+		{"0", "0"}, {"30", "0.00003"}, {"150", "0.00015"}, {"0.06", "0.00000006"}, {"0.000000000000000001", "0.000000000000000000000001"},
+		{"1000000", "1"}, {"123456789012", "123456.789012"}, {"2.50", "0.0000025"},
+	} {
+		p := decimal.RequireFromString(c.per1M)
+		got := pricing(hearth.Price{Prompt: p, Completion: p, CacheRead: p, CacheWrite: p, Reasoning: p, Image: p, Request: p}, "KRW")
+		for _, g := range []string{got.Prompt, got.Completion, got.CacheRead, got.CacheWrite, got.Reasoning} {
+			if g != c.perToken {
+				t.Errorf("%s per 1M = %s per token, want %s", c.per1M, g, c.perToken)
+			}
+		}
+		if d := decimal.RequireFromString(got.Image); !d.Equal(p) || got.Request != got.Image {
+			t.Errorf("image %s, request %s, want %s", got.Image, got.Request, c.per1M)
+		}
+	}
+}
+
+func TestPrintable(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{"/api/v1/x", "/api/v1/x"}, {"한글", "한글"}, {"a\x1b[31m\r\n\x00", `a\x1b[31m\r\n\x00`}, {"\xff", `\xff`}, {`"`, `\"`},
+		{strings.Repeat("한", 40), strings.Repeat("한", 26) + "…"},
+	} {
+		if got := printable(c.in); got != c.want {
+			t.Errorf("printable(%q) = %q, want %q", c.in, got, c.want)
+		}
+	}
+}
+
+func TestWrap(t *testing.T) {
+	var log strings.Builder
+	s := &Server{Parts: Parts{Log: slog.New(slog.NewTextHandler(&log, nil))}}
+	run := func(h handler) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		s.wrap(h)(w, httptest.NewRequest(http.MethodGet, "/x", nil))
+		return w
+	}
+	t.Run("a panic is a 500 that tells nothing, and is logged", func(t *testing.T) {
+		w := run(func(http.ResponseWriter, *http.Request) error { panic("/etc/secret") })
+		if w.Code != 500 || strings.Contains(w.Body.String(), "secret") || !strings.Contains(w.Body.String(), `"type":"internal"`) {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+		if !strings.Contains(log.String(), "/etc/secret") || !strings.Contains(log.String(), "server_test.go") {
+			t.Errorf("log %s", log.String())
+		}
+	})
+	t.Run("a handler that hangs up on purpose may", func(t *testing.T) {
+		defer func() {
+			if p := recover(); p != http.ErrAbortHandler {
+				t.Errorf("recovered %v", p)
+			}
+		}()
+		run(func(http.ResponseWriter, *http.Request) error { panic(http.ErrAbortHandler) })
+	})
+	t.Run("an error of ours goes out, its cause does not", func(t *testing.T) {
+		e := hearth.Errorf(hearth.ErrOverloaded, "later")
+		e.RetryAfter, e.Err = 1500*time.Millisecond, fmt.Errorf("disk /dev/sda full")
+		w := run(func(http.ResponseWriter, *http.Request) error { return fmt.Errorf("wrapped: %w", e) })
+		if w.Code != 503 || w.Header().Get("Retry-After") != "2" || w.Header().Get("X-Should-Retry") != "" || strings.Contains(w.Body.String(), "sda") {
+			t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
+		}
+		if !strings.Contains(log.String(), "/dev/sda") {
+			t.Errorf("log %s", log.String())
+		}
+	})
+	t.Run("any other error is a 500 that tells nothing", func(t *testing.T) {
+		w := run(func(http.ResponseWriter, *http.Request) error { return fmt.Errorf("open /srv/hearth.db: denied") })
+		if w.Code != 500 || strings.Contains(w.Body.String(), "hearth.db") || !strings.Contains(log.String(), "hearth.db") {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	})
+}
