@@ -81,10 +81,14 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (a *App, err error
 	if a.upstream, err = upstream.New(a.Catalog, "hearth/"+o.Version); err != nil {
 		return a, err
 	}
+	zone, err := cfg.Location()
+	if err != nil {
+		return a, err
+	}
 	tracker := health.NewTracker(a.Catalog)
 	rel := relay.New(relay.Options{
 		HeaderPrefix: cfg.HeadersPrefix, IDPrefix: cfg.GenerationPrefix, MaxBody: int64(cfg.Request.MaxBody),
-		MaxBodyTotal: int64(cfg.Request.MaxBodyTotal), WriteLimit: writeLimit, UserSalt: salt,
+		MaxBodyTotal: int64(cfg.Request.MaxBodyTotal), WriteLimit: writeLimit, UserSalt: salt, Zone: zone,
 	}, relay.Parts{Catalog: a.Catalog, Fleet: a.fleet, Health: tracker, Upstream: a.upstream, Ledger: a.ledger, Log: o.Log})
 	a.Server = server.New(server.Options{PublicCatalog: cfg.PublicCatalog, CORSOrigins: cfg.CORSOrigins}, server.Parts{
 		Catalog: a.Catalog, Relay: rel, Accounts: a.Accounts, Fleet: a.fleet, Health: tracker, Log: o.Log,

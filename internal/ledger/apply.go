@@ -51,6 +51,8 @@ func (l *Ledger) applyLoop(ctx context.Context) {
 func (l *Ledger) gather(ctx context.Context) {
 	timer := time.NewTimer(batchEvery)
 	defer timer.Stop()
+	l.gathering.Store(true)
+	defer l.gathering.Store(false)
 	for l.Pending() < batchRows {
 		select {
 		case <-ctx.Done():

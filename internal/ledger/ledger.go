@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"myip.co.kr/hearth"
@@ -26,6 +27,9 @@ type Ledger struct {
 	tail    *tail
 
 	wake    chan struct{}
+	// gathering: the applier waits for a batch to fill or its time to be up. Set before it looks at what is pending,
+	// cleared before it takes the batch, so that no record is forgotten.
+	gathering atomic.Bool
 	closing chan struct{} // closed by Close: the applier applies what is there and ends
 	cancel  context.CancelFunc
 	done    chan error // the applier's last word
@@ -98,6 +102,9 @@ func (l *Ledger) Record(g *hearth.Generation) error {
 		return fmt.Errorf("record generation: %w", err)
 	}
 	l.tail.add(store.NewRow(seq, g, record))
+	if l.gathering.Load() && l.Pending() < batchRows {
+		return nil // the applier takes it when its time is up: waking it for each record would cost more than the record
+	}
 	select {
 	case l.wake <- struct{}{}:
 	default:

@@ -24,12 +24,13 @@ import (
 
 // Options are the settings of a Relay.
 type Options struct {
-	HeaderPrefix string        // "X-MyIP": the names of our headers begin with it
-	IDPrefix     string        // "gen-"
-	MaxBody      int64         // bytes of one request body
-	MaxBodyTotal int64         // bytes of all request bodies in memory together
-	WriteLimit   time.Duration // a stream whose caller takes nothing for so long is ended
-	UserSalt     []byte        // keys the hash under which body.user goes upstream
+	HeaderPrefix string         // "X-MyIP": the names of our headers begin with it
+	IDPrefix     string         // "gen-"
+	MaxBody      int64          // bytes of one request body
+	MaxBodyTotal int64          // bytes of all request bodies in memory together
+	WriteLimit   time.Duration  // a stream whose caller takes nothing for so long is ended
+	UserSalt     []byte         // keys the hash under which body.user goes upstream
+	Zone         *time.Location // rules the day a record is counted to; nil = UTC
 }
 
 // Relay carries requests through their chains. It is safe for concurrent use.
@@ -58,6 +59,9 @@ type Parts struct {
 
 // New makes a Relay.
 func New(o Options, p Parts) *Relay {
+	if o.Zone == nil {
+		o.Zone = time.UTC
+	}
 	return &Relay{
 		opt: o, names: namesFor(o.HeaderPrefix), catalog: p.Catalog, fleet: p.Fleet, health: p.Health,
 		upstream: p.Upstream, ledger: p.Ledger, log: p.Log,
@@ -138,7 +142,7 @@ func (r *Relay) begin(req *http.Request, id string, key *hearth.Key) *exchange {
 	x := &exchange{key: key, watch: meter.Start()}
 	now := x.watch.Arrival()
 	x.gen = hearth.Generation{
-		ID: id, KeyID: key.ID, CreatedAt: now.UTC(), APIType: "completions",
+		ID: id, KeyID: key.ID, CreatedAt: now.In(r.opt.Zone), APIType: "completions",
 		Origin: bounded(req.Header.Get("Origin")), Referer: bounded(req.Header.Get("Http-Referer")),
 		Title: bounded(first(req.Header, "X-Title", "X-Openrouter-Title")), UserAgent: bounded(req.UserAgent()),
 		Bill: hearth.Bill{Currency: r.catalog.Currency},
