@@ -188,26 +188,25 @@ func TestServer_EndpointStatus(t *testing.T) {
 	}
 	want(gemma, -2, 0, -10)
 	want(exaone, -2)
-	if r := w.chat(ask(gemma, "")); r.status != 200 || r.header.Get("X-MyIP-Provider") != "MyIP Local GPU" {
-		t.Fatalf("the first question: %d %s", r.status, r.body)
-	}
-	if d := cmp.Diff(status(0, 0, -10), w.statuses(gemma)); d != "" {
-		t.Errorf("with the model in place: %s", d)
-	}
-	if d := cmp.Diff(status(-3), w.statuses(exaone)); d != "" {
-		t.Errorf("behind another model: %s", d)
-	}
-	r := w.chat(ask(exaone, ""), "X-MyIP-Max-Wait: 0.05")
-	if e := r.fault(t); r.status != 503 || e.Error.Type != "model_loading" || e.Error.Metadata.SlotStatus == "" || r.header.Get("Retry-After") == "" {
+	r := w.chat(ask(gemma, `,"provider":{"only":["local-gpu"]}`), "X-MyIP-Max-Wait: 0.02")
+	if e := r.fault(t); r.status != 503 || e.Error.Type != "model_loading" || e.Error.Metadata.SlotStatus != "slot_loading" || r.header.Get("Retry-After") == "" {
 		t.Fatalf("no patience: %d %v %s", r.status, r.header, r.body)
 	}
+	want(gemma, 0, 0, -10) // the load went on
+	want(exaone, -3)
+	answered := make(chan reply, 1)
+	go func() { answered <- w.chat(ask(exaone, "")) }()
 	want(exaone, -1) // 700 ms of loading
 	if !strings.Contains(string(w.call("GET", endpointsPath(exaone), "").body), `"load_rest_seconds":`) {
 		t.Error("no prediction beside the status")
 	}
+	if r := <-answered; r.status != 200 || r.header.Get("X-MyIP-Model") != exaone {
+		t.Errorf("%d %s", r.status, r.body)
+	}
 	want(exaone, 0)
-	want(gemma, -3, 0, -10)
-
+	if d := cmp.Diff(status(-3, 0, -10), w.statuses(gemma)); d != "" {
+		t.Errorf("behind another model: %s", d)
+	}
 	if e := w.chat(ask(broken, "")).fault(t); e.Error.Metadata.SlotStatus != "slot_failed" {
 		t.Errorf("a slot that cannot start: %+v", e)
 	}
