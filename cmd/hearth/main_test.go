@@ -34,7 +34,7 @@ const patience = 20 * time.Second
 //
 //	start NAME args...                   starts "hearth args..." and waits until it serves; sets $NAME to its base URL and
 //	                                     $NAME_ADDR to its address
-//	stop NAME                            sends SIGTERM; it must exit with 0, and stderr is then in the file NAME.log
+//	terminate NAME                       sends SIGTERM; it must exit with 0, and stderr is then in the file NAME.log
 //	answers STATUS METHOD URL [KEY [BODY]]  asks until the status comes; KEY may be file:NAME:PREFIX, the rest of the line
 //	                                     of a file that begins with PREFIX
 //	mode FILE 0600                       checks the permissions of a file
@@ -43,7 +43,7 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"start": scriptStart, "stop": scriptStop, "answers": scriptAnswers, "mode": scriptMode,
+			"start": scriptStart, "terminate": scriptTerminate, "answers": scriptAnswers, "mode": scriptMode,
 		},
 		Setup: func(e *testscript.Env) error {
 			example, err := os.ReadFile("../../hearth.example.yaml")
@@ -126,9 +126,9 @@ func scriptStart(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-func scriptStop(ts *testscript.TestScript, neg bool, args []string) {
+func scriptTerminate(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
-		ts.Fatalf("usage: stop NAME")
+		ts.Fatalf("usage: terminate NAME")
 	}
 	if err := running(ts)[args[0]].end(); err != nil {
 		ts.Fatalf("%s: %v\n%s", args[0], err, ts.ReadFile(args[0]+".log"))

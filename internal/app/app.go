@@ -110,6 +110,9 @@ func (a *App) openRecords(ctx context.Context) (salt []byte, err error) {
 	j, err := journal.Open(journal.Options{
 		Dir: filepath.Join(dir, "journal"), MaxBytes: int64(a.cfg.Records.MaxJournal), Durability: durability, Log: a.log,
 	})
+	if errors.Is(err, journal.ErrInUse) {
+		return nil, fmt.Errorf("the data_dir %s is in use by another gateway: end that one, or give this one a data_dir of its own", dir)
+	}
 	if err != nil {
 		return nil, err
 	}
