@@ -68,7 +68,7 @@ func (c *explainCmd) body(in io.Reader) ([]byte, error) {
 
 // local builds the chain from the configuration alone.
 func (c *explainCmd) local(ctx context.Context, body []byte) ([]byte, error) {
-	cfg, err := c.load()
+	cfg, err := c.loadQuietly()
 	if err != nil {
 		return nil, err
 	}

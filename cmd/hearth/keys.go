@@ -79,7 +79,7 @@ func (c *keysDisableCmd) Run(ctx context.Context, std streams) error {
 
 // with opens the keys of the configuration, which a running gateway may have open too.
 func (f configFlag) with(ctx context.Context, do func(*app.Keys) error) error {
-	cfg, err := f.load()
+	cfg, err := f.loadQuietly()
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"golang.org/x/term"
@@ -29,6 +30,26 @@ func (f configFlag) load() (*config.Config, error) {
 		return nil, fmt.Errorf("there is no configuration %s: copy hearth.example.yaml to begin with, or name the file that you have", f.Config)
 	}
 	return c, err
+}
+
+// loadQuietly is load for commands that call nobody: they run in a shell where the variables with the providers' keys
+// need not be set. Where the data is must be known all the same.
+func (f configFlag) loadQuietly() (*config.Config, error) {
+	c, err := f.load()
+	if err == nil {
+		return c, nil
+	}
+	const unset = "value-of-a-variable-that-is-not-set"
+	lenient, again := config.Load(f.Config, func(name string) (string, bool) {
+		if v, ok := os.LookupEnv(name); ok {
+			return v, true
+		}
+		return unset, true
+	})
+	if again != nil || strings.Contains(lenient.DataDir, unset) {
+		return nil, err
+	}
+	return lenient, nil
 }
 
 type serveCmd struct {
