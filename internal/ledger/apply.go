@@ -11,7 +11,7 @@ import (
 
 const (
 	batchRows  = 500                    // most records in one transaction
-	batchEvery = 200 * time.Millisecond // a record waits at most this long for others to go with it
+	batchEvery = 500 * time.Millisecond // a record waits at most this long for others to go with it
 	// checkpointEvery is how often the store's own log is moved into its file and the journal's segments that are
 	// safe there are removed.
 	checkpointEvery = 5 * time.Second

@@ -50,9 +50,7 @@ func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange,
 		defer lease.Release()
 		call.EngineURL, call.EngineKey = lease.URL, lease.APIKey
 	}
-	call.Body = x.chat.AppendForward(nil, dialect.Target{
-		Model: e.UpstreamModel, StreamUsage: !e.Provider.NoStreamOptions, UserSalt: r.opt.UserSalt,
-	})
+	r.forward(x, e, &call)
 	// A stamp learns from the upstream it rewrites, so each attempt gets a new one.
 	x.stamp = dialect.Stamp{ID: x.gen.ID, Model: e.Model.ID, Provider: e.Provider.Name, Created: x.stamp.Created}
 	x.watch.Dispatch()
@@ -79,6 +77,23 @@ func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange,
 	x.watch.End()
 	return o
 }
+
+// forward makes the body that goes to the endpoint. Large ones are made in kept buffers, which come back when the last
+// reader has left.
+func (r *Relay) forward(x *exchange, e *hearth.Endpoint, call *upstream.Call) {
+	to := dialect.Target{Model: e.UpstreamModel, StreamUsage: !e.Provider.NoStreamOptions, UserSalt: r.opt.UserSalt}
+	if x.size < minPooledForward || x.size > maxPooledBody {
+		call.Body = x.chat.AppendForward(nil, to)
+		return
+	}
+	box := bodyBuffers.Get().(*[]byte)
+	call.Body = x.chat.AppendForward((*box)[:0], to)
+	kept := call.Body
+	call.Done = func() { *box = kept[:0]; bodyBuffers.Put(box) }
+}
+
+// minPooledForward is the smallest body, in bytes, whose copy is worth keeping the buffer of.
+const minPooledForward = 16 << 10
 
 // left notes that the request's context ended: the caller went away, or the gateway is shutting down.
 func (o *outcome) left(err error) {

@@ -12,7 +12,6 @@ import (
 	"myip.co.kr/hearth"
 	"myip.co.kr/hearth/internal/dialect"
 	"myip.co.kr/hearth/internal/meter"
-	"myip.co.kr/hearth/internal/upstream"
 )
 
 // finish settles and records an answer, and then writes its last bytes: the record is there before the caller knows
@@ -153,9 +152,11 @@ func chainError(attempts []hearth.Attempt, requested []string) *hearth.Error {
 	case every(func(a *hearth.Attempt) bool { return a.Blame == hearth.BlameRateLimit }):
 		e = hearth.Errorf(hearth.ErrRateLimited, "every provider of this model is rate limited")
 		e.RetryAfter = leastRetry(attempts)
-	case every(func(a *hearth.Attempt) bool { return upstream.Rejected(a.Status) }):
+	case every(func(a *hearth.Attempt) bool { return a.Blame == hearth.BlameNobody && a.Status >= 400 }):
 		e = hearth.Errorf(hearth.ErrInvalidRequest, "every provider rejected the request: %s", last.Message)
-		e.Status = last.Status
+		if last.Status < 500 { // an engine's 5xx for a fault of the request is the caller's 400
+			e.Status = last.Status
+		}
 	case every(func(a *hearth.Attempt) bool { return a.TimedOut }):
 		e = hearth.Errorf(hearth.ErrTimeout, "every provider of this request timed out")
 	default:

@@ -76,6 +76,7 @@ type exchange struct {
 	stamp    dialect.Stamp
 	watch    meter.Stopwatch
 	waitLeft time.Duration // what all slot waits of the request together may still take
+	size     int           // of the body, in bytes
 	begun    bool          // headers of an answer went to the caller
 	worth    bool          // the request is to be recorded
 	recorded bool
@@ -90,6 +91,7 @@ func (r *Relay) Chat(w http.ResponseWriter, req *http.Request, id string, key *h
 		return err
 	}
 	defer free()
+	x.size = len(raw)
 	if x.chat, err = dialect.DecodeChat(raw, estimate.JSON); err != nil {
 		return err
 	}

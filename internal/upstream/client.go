@@ -52,7 +52,7 @@ type engine struct {
 func New(c *hearth.Catalog, agent string) (*Client, error) {
 	cl := &Client{
 		agent: agent, targets: make([]target, len(c.Endpoints)), engines: make([]atomic.Pointer[engine], len(c.Endpoints)),
-		clients: make(map[*hearth.Provider]*http.Transport), local: localTransport(trustedHosts(c)),
+		clients: make(map[*hearth.Provider]*http.Transport), local: localTransport(trusted(c)),
 	}
 	for _, e := range c.Endpoints {
 		if e.Local() {
@@ -152,23 +152,23 @@ func externalTransport(connect time.Duration) *http.Transport {
 }
 
 // localTransport reaches engines on this machine (and hosts that the operator trusts): it ignores proxy variables.
-func localTransport(trusted map[string]bool) *http.Transport {
+func localTransport(lan trust) *http.Transport {
 	t := externalTransport(5 * time.Second)
 	t.Proxy = nil
-	t.DialContext = localDialer(trusted).DialContext
+	t.DialContext = localDialer(lan).DialContext
 	t.ForceAttemptHTTP2 = false
 	return t
 }
 
 // localDialer refuses every other address at the moment of dialling, when names have been resolved, so a prompt cannot
 // leave the house through it.
-func localDialer(trusted map[string]bool) *net.Dialer {
+func localDialer(lan trust) *net.Dialer {
 	return &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second, Control: func(_, address string, _ syscall.RawConn) error {
 		host, _, err := net.SplitHostPort(address)
 		if err != nil {
 			return fmt.Errorf("read address to dial: %w", err)
 		}
-		if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() && !trusted[ip.String()] {
+		if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() && !lan.allows(ip) {
 			return errNotLocal
 		}
 		return nil
@@ -177,17 +177,29 @@ func localDialer(trusted map[string]bool) *net.Dialer {
 
 var errNotLocal = errors.New("refused to send a local request to an address outside this machine")
 
-// trustedHosts are the addresses of engines that the operator declared with a URL of another machine.
-func trustedHosts(c *hearth.Catalog) map[string]bool {
-	trusted := make(map[string]bool)
+// trust is what the operator declared of engines on other machines: by address, or by a name, which may then resolve to
+// any address of a private network but to no public one.
+type trust struct {
+	addresses map[string]bool
+	private   bool
+}
+
+func (t trust) allows(ip net.IP) bool {
+	return t.addresses[ip.String()] || t.private && (ip.IsPrivate() || ip.IsLinkLocalUnicast())
+}
+
+func trusted(c *hearth.Catalog) trust {
+	t := trust{addresses: make(map[string]bool)}
 	for _, s := range c.Slots {
 		u, err := url.Parse(s.URL)
-		if err != nil || s.URL == "" {
+		if err != nil || u.Hostname() == "" || u.Hostname() == "localhost" {
 			continue
 		}
 		if ip := net.ParseIP(u.Hostname()); ip != nil {
-			trusted[ip.String()] = true
+			t.addresses[ip.String()] = true
+		} else {
+			t.private = true
 		}
 	}
-	return trusted
+	return t
 }

@@ -65,7 +65,7 @@ func TestLocalStaysAtHome(t *testing.T) {
 	}
 	t.Run("a name that leads elsewhere", func(t *testing.T) {
 		client, e := engineAt(t, "http://127.0.0.1:1")
-		d := localDialer(nil)
+		d := localDialer(trust{})
 		d.Resolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 			ours, theirs := net.Pipe()
 			go resolveTo(theirs, net.IPv4(192, 0, 2, 1))
@@ -78,14 +78,19 @@ func TestLocalStaysAtHome(t *testing.T) {
 		}
 	})
 	t.Run("an address that the operator declared", func(t *testing.T) {
-		trusted := trustedHosts(&hearth.Catalog{Slots: []*hearth.Slot{
-			{URL: "http://10.1.2.3:8080"}, {URL: "http://[2001:db8::5]:80"}, {URL: "http://gpu-2:8080"}, {URL: ""}, {URL: "::bad"},
+		lan := trusted(&hearth.Catalog{Slots: []*hearth.Slot{
+			{URL: "http://10.1.2.3:8080"}, {URL: "http://[2001:db8::5]:80"}, {URL: "http://localhost:8080"}, {URL: ""}, {URL: "::bad"},
 		}})
-		if len(trusted) != 2 || !trusted["10.1.2.3"] || !trusted["2001:db8::5"] {
-			t.Errorf("trusted = %v", trusted)
-		}
-		c := localDialer(trusted).Control
+		c := localDialer(lan).Control
 		for address, ok := range map[string]bool{"10.1.2.3:1": true, "[2001:db8::5]:1": true, "10.1.2.4:1": false, "127.8.9.1:1": true, "[::1]:1": true, "nonsense": false} {
+			if err := c("tcp", address, nil); (err == nil) != ok {
+				t.Errorf("dial %s: %v", address, err)
+			}
+		}
+	})
+	t.Run("a name that the operator declared may be any private address and no public one", func(t *testing.T) {
+		c := localDialer(trusted(&hearth.Catalog{Slots: []*hearth.Slot{{URL: "http://gpu-2:8080"}}})).Control
+		for address, ok := range map[string]bool{"10.1.2.3:1": true, "192.168.0.9:1": true, "[fd00::1]:1": true, "127.0.0.1:1": true, "192.0.2.1:1": false, "[2001:db8::5]:1": false, "8.8.8.8:1": false} {
 			if err := c("tcp", address, nil); (err == nil) != ok {
 				t.Errorf("dial %s: %v", address, err)
 			}

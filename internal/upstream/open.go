@@ -19,9 +19,10 @@ type Call struct {
 	Endpoint  *hearth.Endpoint
 	EngineURL string        // local endpoints: the engine's base URL, without /v1
 	EngineKey hearth.Secret // local endpoints: what the engine wants as its API key
-	// Body is what is sent. It must never be written to again: an upstream may answer, or fail, before all of it is
-	// sent, and the connection's own goroutine may then still be reading it.
+	// Body is what is sent. It must not be written to before Done is called: an upstream may answer, or fail, before
+	// all of it is sent, and the connection's own goroutine may then still be reading it.
 	Body   []byte
+	Done   func() // called once when nobody reads Body any more; nil = nobody wants to know
 	Stream bool
 	Stamp  *dialect.Stamp // what the rewritten answer carries
 }
@@ -70,7 +71,7 @@ func open(w *watchdog, t *target, call *Call) (*Opened, *Failure) {
 	} else {
 		w.arm(limits.Answer, errAnswer)
 	}
-	resp, err := t.send(w.ctx, call.Body)
+	resp, err := t.send(w.ctx, call)
 	if err != nil {
 		f := judgeSend(err, cause(w.ctx))
 		return nil, &f
@@ -88,21 +89,6 @@ func open(w *watchdog, t *target, call *Call) (*Opened, *Failure) {
 	}
 	return openStream(w, resp, call, t.secrets)
 }
-
-// send makes the request. net/http may read body until the answer's own body is closed, and after.
-func (t *target) send(ctx context.Context, b []byte) (*http.Response, error) {
-	req := (&http.Request{
-		Method: http.MethodPost, URL: t.url, Host: t.url.Host, Header: t.header,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Body: inMemory(b), ContentLength: int64(len(b)),
-		GetBody: func() (io.ReadCloser, error) { return inMemory(b), nil },
-	}).WithContext(ctx)
-	return t.rt.RoundTrip(req)
-}
-
-// inMemory is b as a request body. It must be of a type that net/http knows to be in memory: for others it sends the
-// headers in a write of their own, in case the body blocks.
-func inMemory(b []byte) io.ReadCloser { return io.NopCloser(bytes.NewReader(b)) }
 
 func encoded(h http.Header) bool {
 	e := h.Get("Content-Encoding")

@@ -87,11 +87,6 @@ var blamed4xx = map[int]bool{
 	http.StatusMisdirectedRequest: true, http.StatusFailedDependency: true, http.StatusUpgradeRequired: true,
 }
 
-// Rejected says whether the status means that the provider refused this request for what it is.
-func Rejected(status int) bool {
-	return status == http.StatusBadRequest || status == http.StatusRequestEntityTooLarge || status == http.StatusUnprocessableEntity
-}
-
 func asksForFewerTokens(msg string) bool {
 	return strings.Contains(strings.ToLower(msg), "fewer max_tokens")
 }

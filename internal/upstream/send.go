@@ -1,0 +1,58 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+)
+
+// send makes the request. net/http may read the body until the answer's own body is closed, and after.
+func (t *target) send(ctx context.Context, call *Call) (*http.Response, error) {
+	body := inMemory
+	if call.Done != nil {
+		r := &readers{done: call.Done}
+		r.count.Store(1)
+		defer r.leave()
+		body = r.body
+	}
+	b := call.Body
+	req := (&http.Request{
+		Method: http.MethodPost, URL: t.url, Host: t.url.Host, Header: t.header,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Body: body(b), ContentLength: int64(len(b)),
+		GetBody: func() (io.ReadCloser, error) { return body(b), nil },
+	}).WithContext(ctx)
+	return t.rt.RoundTrip(req)
+}
+
+// inMemory is b as a request body. It is of a type that net/http knows to be in memory: for others it sends the headers
+// in a write of their own, in case the body blocks.
+func inMemory(b []byte) io.ReadCloser { return io.NopCloser(bytes.NewReader(b)) }
+
+// readers counts who may still read a body: the attempt itself, and each body that net/http was given and has not
+// closed. It closes them all, but sometimes only after it has returned.
+type readers struct {
+	count atomic.Int32
+	done  func()
+}
+
+func (r *readers) leave() {
+	if r.count.Add(-1) == 0 {
+		r.done()
+	}
+}
+
+func (r *readers) body(b []byte) io.ReadCloser {
+	r.count.Add(1)
+	return &countedBody{Reader: bytes.NewReader(b), close: sync.OnceFunc(r.leave)}
+}
+
+type countedBody struct {
+	*bytes.Reader
+	close func()
+}
+
+func (c *countedBody) Close() error { c.close(); return nil }
