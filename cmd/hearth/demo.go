@@ -59,6 +59,8 @@ func (d *demo) Engine(model, load string) (string, error) {
 
 // Run runs the demo until a signal comes.
 func (c *demoCmd) Run(ctx context.Context, std streams) (err error) {
+	calmGC()
+	quietStdlib()
 	ctx, hurry, stop := untilSignal(ctx)
 	defer stop()
 	ctx, cancel := withParent(ctx)

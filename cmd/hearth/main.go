@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	stdlog "log"
 	"log/slog"
 	"os"
 	"runtime/debug"
@@ -146,3 +147,14 @@ func (l logging) logger(w io.Writer) *slog.Logger {
 	}
 	return slog.New(slog.NewTextHandler(w, o))
 }
+
+// calmGC lets the heap grow to four times what is in use before it is collected. What a request leaves behind is short-
+// lived, and a heap of a few megabytes would otherwise be collected hundreds of times a second. GOGC, if set, wins.
+func calmGC() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(300)
+	}
+}
+
+// quietStdlib keeps net/http's own messages out of the log: they can hold bytes that an upstream sent.
+func quietStdlib() { stdlog.SetOutput(io.Discard) }

@@ -78,6 +78,8 @@ func (c *serveCmd) Run(ctx context.Context, std streams) error {
 	for _, w := range cfg.Warnings() {
 		log.Warn("configuration: " + w.String())
 	}
+	calmGC()
+	quietStdlib()
 	ctx, hurry, stop := untilSignal(ctx)
 	defer stop()
 	ln, err := listen(cfg.Listen, "listen in the configuration, or with --listen")
