@@ -45,7 +45,9 @@ func (a *App) Serve(ctx context.Context, ln net.Listener, hurry <-chan struct{})
 	pause(a.cfg.Shutdown.LameDuck, hurry)
 
 	a.drain(srv, hurry, cancel)
-	<-failed
+	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
+		a.log.Warn("the listener had failed before", "err", err)
+	}
 	end, stop := context.WithTimeout(context.WithoutCancel(ctx), engineStop)
 	defer stop()
 	err := a.Close(end)
@@ -53,7 +55,7 @@ func (a *App) Serve(ctx context.Context, ln net.Listener, hurry <-chan struct{})
 	return err
 }
 
-// drain closes the listener and lets requests finish until the grace is over; those that outlast it get an error event.
+// drain lets requests finish until the grace is over; those that outlast it get an error event.
 func (a *App) drain(srv *http.Server, hurry <-chan struct{}, cancel context.CancelCauseFunc) {
 	grace, stop := context.WithTimeout(context.Background(), max(a.cfg.Shutdown.Grace, time.Millisecond))
 	defer stop()
@@ -64,7 +66,6 @@ func (a *App) drain(srv *http.Server, hurry <-chan struct{}, cancel context.Canc
 		case <-grace.Done():
 		}
 	}()
-	a.fleet.RefuseWaiters()
 	if srv.Shutdown(grace) == nil {
 		return
 	}

@@ -107,7 +107,7 @@ var fieldErrors = []badBody{
 	{name: "provider.only as a string", body: with(`"provider":{"only":"acme"}`), param: "provider.only", says: "array of strings"},
 	{name: "provider.ignore with a number", body: with(`"provider":{"ignore":["acme",null]}`), param: "provider.ignore[1]", says: "must be a string"},
 	{name: "provider.order with 65 names", body: with(`"provider":{"order":[` + strings.TrimSuffix(strings.Repeat(`"a",`, 65), ",") + `]}`), param: "provider.order", says: "more than 64"},
-	{name: "provider.onyl", body: with(`"provider":{"onyl":["local-gpu"]}`), param: "provider.onyl", says: `did you mean "only"`},
+	{name: "provider.onky", body: with(`"provider":{"onky":["local-gpu"]}`), param: "provider.onky", says: `did you mean "only"`},
 	{name: "provider.only twice", body: with(`"provider":{"only":["acme"],"only":["local-gpu"]}`), param: "provider.only", says: "more than once"},
 	{name: "provider.allow_fallbacks as a string", body: with(`"provider":{"allow_fallbacks":"no"}`), param: "provider.allow_fallbacks", says: "true, false"},
 	{name: "provider.sort by whim", body: with(`"provider":{"sort":"whim"}`), param: "provider.sort", says: `"price"`},

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -171,8 +172,8 @@ func TestWrap(t *testing.T) {
 	})
 	t.Run("a handler that hangs up on purpose may", func(t *testing.T) {
 		defer func() {
-			if p := recover(); p != http.ErrAbortHandler {
-				t.Errorf("recovered %v", p)
+			if err, ok := recover().(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
+				t.Errorf("recovered %v", err)
 			}
 		}()
 		run(func(http.ResponseWriter, *http.Request) error { panic(http.ErrAbortHandler) })
