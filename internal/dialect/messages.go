@@ -16,7 +16,7 @@ func (d *decoding) messages() error {
 	if d.dec.PeekKind() != '[' {
 		return d.wrongKind("messages", "messages must be an array")
 	}
-	d.dec.ReadToken()
+	_, _ = d.dec.ReadToken() // PeekKind saw it
 	n := 0
 	for ; d.dec.PeekKind() != ']'; n++ {
 		if d.dec.PeekKind() != '{' {
@@ -51,7 +51,7 @@ func (d *decoding) orSyntax(err error) error {
 
 // message reads one message.
 func (d *decoding) message(n int) error {
-	d.dec.ReadToken()
+	_, _ = d.dec.ReadToken() // PeekKind saw it
 	role := false
 	for d.dec.PeekKind() != '}' {
 		name, err := d.dec.ReadValue()
@@ -95,7 +95,7 @@ func (d *decoding) role(n int, again bool) error {
 
 // parts reads the content of a message given as a list.
 func (d *decoding) parts() error {
-	d.dec.ReadToken()
+	_, _ = d.dec.ReadToken() // PeekKind saw it
 	for d.dec.PeekKind() != ']' {
 		var err error
 		if d.dec.PeekKind() == '{' {
@@ -113,7 +113,7 @@ func (d *decoding) parts() error {
 
 // part reads one content part and counts it if it is an image.
 func (d *decoding) part() error {
-	d.dec.ReadToken()
+	_, _ = d.dec.ReadToken() // PeekKind saw it
 	image := false
 	for d.dec.PeekKind() != '}' {
 		name, err := d.dec.ReadValue()

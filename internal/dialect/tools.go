@@ -16,7 +16,7 @@ func (d *decoding) tools() error {
 		_, err := d.read(false)
 		return err
 	}
-	d.dec.ReadToken()
+	_, _ = d.dec.ReadToken() // PeekKind saw it
 	for n := 0; d.dec.PeekKind() != ']'; n++ {
 		d.chat.Tools = true
 		val, err := d.read(false)

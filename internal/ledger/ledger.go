@@ -26,14 +26,14 @@ type Ledger struct {
 	log     *slog.Logger
 	tail    *tail
 
-	wake    chan struct{}
+	wake chan struct{}
 	// gathering: the applier waits for a batch to fill or its time to be up. Set before it looks at what is pending,
 	// cleared before it takes the batch, so that no record is forgotten.
 	gathering atomic.Bool
-	closing chan struct{} // closed by Close: the applier applies what is there and ends
-	cancel  context.CancelFunc
-	done    chan error // the applier's last word
-	once    sync.Once
+	closing   chan struct{} // closed by Close: the applier applies what is there and ends
+	cancel    context.CancelFunc
+	done      chan error // the applier's last word
+	once      sync.Once
 }
 
 // Open applies what an earlier run left in the journal and starts the applier. The journal and the store belong to

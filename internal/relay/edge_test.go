@@ -116,7 +116,7 @@ func TestRecordsAreNeverSkipped(t *testing.T) {
 		req := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(chat("")))
 		id := w.relay.Name(rec)
 		err := w.relay.Chat(rec, req, id, w.key)
-		if e, ok := err.(*hearth.Error); !ok || e.Type != hearth.ErrInternal { //nolint:errorlint // the relay's errors are these
+		if e, ok := err.(*hearth.Error); !ok || e.Type != hearth.ErrInternal {
 			t.Errorf("got %v", err)
 		}
 		if _, err := w.ledger.Generation(context.Background(), id); err != nil {

@@ -140,7 +140,7 @@ func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 }
 
 func writeError(rw http.ResponseWriter, err error) {
-	e := err.(*hearth.Error) //nolint:errorlint // the relay's errors are these
+	e := err.(*hearth.Error)
 	rw.WriteHeader(e.HTTPStatus())
 	_, _ = rw.Write(AppendError(nil, e))
 }

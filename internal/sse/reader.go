@@ -91,7 +91,7 @@ func (r *Reader) Next() (Event, error) {
 			r.fill()
 			continue
 		}
-		if r.err == io.EOF {
+		if errors.Is(r.err, io.EOF) {
 			if ev, ok := r.last(); ok {
 				return ev, nil
 			}
@@ -113,7 +113,7 @@ func (r *Reader) parse() (Event, bool) {
 	if !r.begun && !r.skipBOM() {
 		return Event{}, false
 	}
-	for r.err != ErrTooLong {
+	for !errors.Is(r.err, ErrTooLong) {
 		if r.skipLF && r.pos < len(r.buf) {
 			r.skipLF = false
 			if r.buf[r.pos] == '\n' {
