@@ -1,6 +1,7 @@
 package slot
 
 import (
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -26,6 +27,9 @@ type model struct {
 	closing  bool
 	starts   int
 	gaveWay  int // slot that was stopped while another was waited for, -1 = none
+	// owed are the slots that were waited for when an engine was last stopped for a swap: one of them may be started
+	// even if everybody has left by then.
+	owed map[int]bool
 }
 
 type waiter struct {
@@ -96,9 +100,10 @@ func (m *model) start(fx effect) {
 		wanted = wanted || w.slot == fx.slot
 		others = others || w.slot != fx.slot
 	}
-	if !wanted {
+	if !wanted && !m.owed[fx.slot] {
 		m.t.Fatalf("slot %d is started for nobody", fx.slot)
 	}
+	m.owed = nil
 	if m.gaveWay == fx.slot && others && m.st.exclusive {
 		m.t.Fatalf("slot %d is started again after it gave way", fx.slot)
 	}
@@ -117,7 +122,9 @@ func (m *model) stop(fx effect) {
 		m.t.Fatalf("run %d is stopped, which is not there or stopping already", fx.run)
 	}
 	e.stopping = true
+	m.owed = map[int]bool{}
 	for _, w := range m.waiting {
+		m.owed[w.slot] = w.slot != fx.slot
 		if w.slot != fx.slot && m.st.slots[fx.slot].state == hearth.SlotStopping && m.st.exclusive {
 			m.gaveWay = fx.slot
 		}
@@ -301,9 +308,9 @@ func (m *model) windUp() {
 			m.t.Fatalf("slot %d is left with %d leases and %d waiting", p.index, p.inflight, p.waiting)
 		}
 	}
-	starts := m.starts
+	starts, owes := m.starts, slices.Contains(slices.Collect(maps.Values(m.owed)), true)
 	m.pass(10*time.Minute, onTime)
-	if m.starts != starts {
+	if m.starts != starts && !owes {
 		m.t.Fatal("an engine was started for nobody")
 	}
 	m.closing = true

@@ -96,8 +96,8 @@ func (st *state) turnOver(p *place, now time.Time) (ready bool) {
 		if d := now.Sub(p.since); d > 0 {
 			p.drainTime = d
 		}
-		if st.rival(p) != nil {
-			st.gaveWay = p
+		if r := st.rival(p); r != nil {
+			st.gaveWay, st.owed = p, r.place
 		}
 		st.stop(p, now)
 		return false
@@ -160,6 +160,9 @@ func (st *state) wake(now time.Time) {
 			next = p
 		}
 	}
+	if next == nil && st.owed != nil && st.owed.state == hearth.SlotAsleep && st.owed.run == 0 && !st.refusing {
+		next = st.owed // whoever the node was emptied for has left: the load goes on, so that the retry finds it warm
+	}
 	if next != nil {
 		st.start(next, now)
 	}
@@ -182,7 +185,7 @@ func (st *state) start(p *place, now time.Time) {
 		return
 	}
 	st.lastRun++
-	p.run, st.gaveWay = st.lastRun, nil
+	p.run, st.gaveWay, st.owed = st.lastRun, nil, nil
 	st.effects = append(st.effects, effect{kind: fxStart, slot: p.index, run: p.run})
 }
 

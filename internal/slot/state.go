@@ -70,6 +70,7 @@ type state struct {
 	requests    map[uint64]*request
 	lastRun     uint64
 	gaveWay     *place    // stopped for another slot's sake: it is not the next to start while others wait
+	owed        *place    // the node is being emptied for it: it is started even if nobody waits for it any more
 	alarm       time.Time // when the pending alarm rings, zero = none is pending
 	refusing    bool
 	closing     bool

@@ -196,6 +196,23 @@ var turnCases = []stepCase{
 		       0s grant 1
 		       3s refuse 2 slot_busy 32s`,
 	}, {
+		name: "a swap goes on when its waiter leaves while the other engine stops: the retry finds the slot warm",
+		play: `ask a 1 1h
+		       ready a
+		       release 1
+		       ask b 2 6s
+		       pass 8s
+		       ended a
+		       ready b
+		       pass 1s
+		       ask b 3 0s`,
+		want: `0s start a
+		       0s grant 1
+		       5s stop a
+		       6s refuse 2 slot_busy 30s
+		       8s start b
+		       9s grant 3`,
+	}, {
 		name:  "idle sleep unloads after quiet time",
 		sleep: time.Minute,
 		play: `ask a 1 1h

@@ -139,8 +139,6 @@ func externalTransport(connect time.Duration) *http.Transport {
 		IdleConnTimeout:        60 * time.Second,
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: maxHeaders,
-		WriteBufferSize:        16 << 10,
-		ReadBufferSize:         16 << 10,
 		HTTP2: &http.HTTP2Config{
 			// One connection carries many requests: one that has silently died must be found out before it fails them all.
 			SendPingTimeout: 15 * time.Second,
