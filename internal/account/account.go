@@ -17,9 +17,9 @@ const (
 	// pollEvery is how often a change made by another process (hearth keys) is looked for: a disabled key is
 	// refused at most this much later.
 	pollEvery = time.Second
-	// lookAgain is the shortest time between two looks for a key that is not known. A key that was just created
-	// works at once, and guessing keys costs the database no more than ten short reads a second.
-	lookAgain = 100 * time.Millisecond
+	// looksPerSecond bounds the looks for keys that are not known: a key that another process has just created works at
+	// once, and guessing keys costs the database no more than so many short reads a second.
+	looksPerSecond = 10
 	// lookTimeout bounds how long a request with an unknown key waits for the database.
 	lookTimeout = 250 * time.Millisecond
 )
@@ -38,6 +38,8 @@ type Accounts struct {
 
 	refreshing sync.Mutex
 	looked     time.Time // when the last look began; guarded by refreshing
+	second     time.Time // looks are counted since then; guarded by refreshing
+	looks      int       // guarded by refreshing
 
 	stop    chan struct{}
 	stopped chan struct{}
@@ -120,7 +122,7 @@ func (a *Accounts) lookFor(hash hearth.KeyHash) *hearth.Key {
 	a.refreshing.Lock()
 	defer a.refreshing.Unlock()
 	// Whoever held the lock may have looked after this request came.
-	if a.looked.Before(began) && time.Since(a.looked) >= lookAgain {
+	if a.looked.Before(began) && a.mayLook(began) {
 		ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
 		defer cancel()
 		if err := a.refresh(ctx); err != nil {
@@ -128,6 +130,23 @@ func (a *Accounts) lookFor(hash hearth.KeyHash) *hearth.Key {
 		}
 	}
 	return a.view.Load().keys[hash]
+}
+
+// Forget removes a key that nobody was told; keys that were in use are disabled instead.
+func (a *Accounts) Forget(ctx context.Context, id string) error {
+	if err := a.store.DeleteKey(ctx, id); err != nil {
+		return err
+	}
+	return a.changed(ctx)
+}
+
+// mayLook counts a look, if there is one left in this second. a.refreshing is held.
+func (a *Accounts) mayLook(now time.Time) bool {
+	if now.Sub(a.second) >= time.Second {
+		a.second, a.looks = now, 0
+	}
+	a.looks++
+	return a.looks <= looksPerSecond
 }
 
 // changed brings the view up to date after a change of our own.

@@ -368,3 +368,31 @@ func BenchmarkAuthorise(b *testing.B) {
 		}
 	}
 }
+
+// A key that another process created works with its first request, also right after a look for another one.
+func TestKeyOfAnotherProcessWorksAtOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "hearth.db")
+	open := func() *Accounts {
+		s, err := store.Open(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		a, err := Open(t.Context(), s, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(a.Close)
+		return a
+	}
+	gateway, command := open(), open()
+	for i := range 5 {
+		if _, err := gateway.Authorise(bearer("sk-myip-nobody")); err == nil {
+			t.Fatal("an unknown key was accepted")
+		}
+		plain, _ := create(t, command, "made beside it", false)
+		if _, err := gateway.Authorise(bearer(plain)); err != nil {
+			t.Errorf("key %d: %v", i, err)
+		}
+	}
+}

@@ -50,6 +50,7 @@ type App struct {
 	fleet    *slot.Fleet
 	upstream *upstream.Client
 	ledger   *ledger.Ledger
+	journal  *journal.Journal
 	closers  []func(context.Context) error // in the order of Close
 }
 
@@ -77,7 +78,8 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (a *App, err error
 	if a.fleet, err = slot.NewFleet(a.Catalog, driver.New(driver.Options{Log: o.Log}), o.Log); err != nil {
 		return a, err
 	}
-	a.closers = append([]func(context.Context) error{a.fleet.Close}, a.closers...)
+	a.push(a.fleet.Close)
+	a.push(func(context.Context) error { return a.journal.Sync() }) // engines may take their time; records do not wait for them
 	if a.upstream, err = upstream.New(a.Catalog, "hearth/"+o.Version); err != nil {
 		return a, err
 	}
@@ -116,6 +118,7 @@ func (a *App) openRecords(ctx context.Context) (salt []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
+	a.journal = j
 	a.push(func(context.Context) error { return j.Close() })
 	st, err := OpenStore(ctx, a.cfg)
 	if err != nil {
@@ -152,24 +155,24 @@ func (a *App) firstKeys(ctx context.Context, o Options) error {
 	if err != nil || len(keys) > 0 {
 		return err
 	}
-	user := ""
+	user, userKey := "", hearth.Key{}
 	if o.AdoptKey != "" { // first of all: a key that cannot be accepted must leave the database empty
-		if _, err := a.Accounts.Adopt(ctx, "key from the environment", o.AdoptKey, false); err != nil {
+		if userKey, err = a.Accounts.Adopt(ctx, "key from the environment", o.AdoptKey, false); err != nil {
 			return fmt.Errorf("accept the key given in the environment: %w", err)
 		}
-	} else if user, _, err = a.Accounts.Create(ctx, "first user key", false); err != nil {
+	} else if user, userKey, err = a.Accounts.Create(ctx, "first user key", false); err != nil {
 		return fmt.Errorf("make the first user key: %w", err)
 	}
 	admin, adminKey, err := a.Accounts.Create(ctx, "first admin key", true)
 	if err != nil {
-		return fmt.Errorf("make the first admin key: %w", err)
+		return errors.Join(fmt.Errorf("make the first admin key: %w", err), a.Accounts.Forget(ctx, userKey.ID))
 	}
 	if o.FirstKeys == nil {
 		return nil
 	}
-	if err := o.FirstKeys(admin, user); err != nil {
-		_, derr := a.Accounts.Disable(ctx, adminKey.ID)
-		return errors.Join(fmt.Errorf("hand out the first keys: %w", err), derr)
+	if err := o.FirstKeys(admin, user); err != nil { // the next start is then the first one again
+		return errors.Join(fmt.Errorf("hand out the first keys: %w", err),
+			a.Accounts.Forget(ctx, adminKey.ID), a.Accounts.Forget(ctx, userKey.ID))
 	}
 	return nil
 }

@@ -107,6 +107,7 @@ func (r *Relay) readBody(w http.ResponseWriter, req *http.Request) (raw []byte, 
 	if !r.hold(held) {
 		return nil, nil, errBusyBodies()
 	}
+	defer slowBodies(w, req)()
 	box := bodyBuffers.Get().(*[]byte)
 	free = func() {
 		r.bodies.Add(-held)
@@ -135,6 +136,32 @@ func (r *Relay) readBody(w http.ResponseWriter, req *http.Request) (raw []byte, 
 	e := hearth.Invalid("", "the body could not be read to its end; check Content-Length")
 	e.Err = err
 	return nil, nil, e
+}
+
+// A body that needs more than one read must come at bodyPace at least, after a start of bodyStart: whoever sends more
+// slowly holds a part of the budget for nothing.
+const (
+	bodyStart  = 30 * time.Second
+	bodyPace   = 32 << 10 // bytes per second
+	quickBody  = 4 << 10  // bytes; what comes with the headers needs no deadline
+	slowestEnd = 40 * time.Minute
+)
+
+// slowBodies sets the deadline for the body of a request; the returned function takes it back, for the connection
+// lives on.
+func slowBodies(w http.ResponseWriter, req *http.Request) func() {
+	if req.ContentLength >= 0 && req.ContentLength <= quickBody {
+		return func() {}
+	}
+	limit := slowestEnd
+	if req.ContentLength > 0 {
+		limit = min(limit, bodyStart+time.Duration(req.ContentLength/bodyPace)*time.Second)
+	}
+	rc := http.NewResponseController(w)
+	if rc.SetReadDeadline(time.Now().Add(limit)) != nil {
+		return func() {} // a writer without deadlines has no connection to hold
+	}
+	return func() { _ = rc.SetReadDeadline(time.Time{}) }
 }
 
 // maxPooledBody is the largest body buffer that is kept for another request.

@@ -66,6 +66,15 @@ func (s *Store) DisableKey(ctx context.Context, id string, disabled bool) error 
 	return nil
 }
 
+// DeleteKey removes a key: for one that nobody was told. Keys that were in use are disabled instead, so that records
+// still say whose they are.
+func (s *Store) DeleteKey(ctx context.Context, id string) error {
+	if _, err := s.writer.ExecContext(ctx, `DELETE FROM keys WHERE id = ?`, id); err != nil {
+		return fmt.Errorf("delete key %s: %w", id, err)
+	}
+	return nil
+}
+
 // KeysVersion changes whenever a key is added, changed or deleted, by this process or another.
 func (s *Store) KeysVersion(ctx context.Context) (int64, error) {
 	var v int64
