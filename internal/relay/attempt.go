@@ -116,6 +116,7 @@ func (r *Relay) pass(w http.ResponseWriter, x *exchange, o *outcome, opened *ups
 	h["X-Accel-Buffering"] = noBuffering
 	w.WriteHeader(http.StatusOK)
 	x.begun = true
+	x.free() // no other candidate will need the body, and streams are long
 	end := s.Copy(w, r.opt.WriteLimit)
 	o.Status, o.Verdict, o.stream, o.UpstreamID = opened.Status, end.Verdict, s, s.UpstreamID
 	switch end.Verdict {

@@ -98,7 +98,8 @@ func seconds(v string) (time.Duration, bool) {
 	return time.Duration(s * float64(time.Second)), true
 }
 
-// readBody reads the whole body within the request's and the process's budget. free gives the budget back.
+// readBody reads the whole body within the request's and the process's budget. free gives budget and buffer back; calls
+// after the first do nothing.
 func (r *Relay) readBody(w http.ResponseWriter, req *http.Request) (raw []byte, free func(), err error) {
 	if req.ContentLength > r.opt.MaxBody {
 		return nil, nil, r.tooLarge(w)
@@ -109,7 +110,12 @@ func (r *Relay) readBody(w http.ResponseWriter, req *http.Request) (raw []byte, 
 	}
 	defer slowBodies(w, req)()
 	box := bodyBuffers.Get().(*[]byte)
+	freed := false
 	free = func() {
+		if freed {
+			return
+		}
+		freed = true
 		r.bodies.Add(-held)
 		if cap(raw) <= maxPooledBody {
 			*box = raw[:0]

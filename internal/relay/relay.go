@@ -77,6 +77,7 @@ type exchange struct {
 	watch    meter.Stopwatch
 	waitLeft time.Duration // what all slot waits of the request together may still take
 	size     int           // of the body, in bytes
+	free     func()        // gives the body's buffer and budget back: chat must not be forwarded afterwards
 	begun    bool          // headers of an answer went to the caller
 	worth    bool          // the request is to be recorded
 	recorded bool
@@ -90,7 +91,8 @@ func (r *Relay) Chat(w http.ResponseWriter, req *http.Request, id string, key *h
 	if err != nil {
 		return err
 	}
-	defer free()
+	x.free = free
+	defer x.free()
 	x.size = len(raw)
 	if x.chat, err = dialect.DecodeChat(raw, estimate.JSON); err != nil {
 		return err
