@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/shopspring/decimal"
 
 	"myip.co.kr/hearth/internal/app"
 	"myip.co.kr/hearth/internal/config"
@@ -116,8 +117,10 @@ func (d *demo) startProviders() (stop, wait func(), err error) {
 		url  *string
 		conf engine.ProviderConfig
 	}{
-		{&d.Acme, engine.ProviderConfig{Name: "Acme AI", APIKey: "demo-acme", Latency: 200 * time.Millisecond, TokensPerSecond: 80}},
-		{&d.Beta, engine.ProviderConfig{Name: "Beta Cloud", APIKey: "demo-beta", Latency: 350 * time.Millisecond, TokensPerSecond: 60}},
+		{&d.Acme, engine.ProviderConfig{Name: "Acme AI", APIKey: "demo-acme", Latency: 200 * time.Millisecond, TokensPerSecond: 80,
+			PromptPrice: decimal.RequireFromString("0.20"), CompletionPrice: decimal.RequireFromString("0.60")}},
+		{&d.Beta, engine.ProviderConfig{Name: "Beta Cloud", APIKey: "demo-beta", Latency: 350 * time.Millisecond, TokensPerSecond: 60,
+			PromptPrice: decimal.RequireFromString("0.25"), CompletionPrice: decimal.RequireFromString("0.80")}},
 	} {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {

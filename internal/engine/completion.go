@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/shopspring/decimal"
 )
 
 // tempo is the speed of an answer.
@@ -82,6 +84,7 @@ type usage struct {
 	Details    struct {
 		Cached int `json:"cached_tokens"`
 	} `json:"prompt_tokens_details"`
+	Cost *jsontext.Value `json:"cost,omitzero"` // an exact decimal number
 }
 
 type timings struct {
@@ -107,6 +110,7 @@ type document struct {
 // completion writes one answer to a chat request.
 type completion struct {
 	w        http.ResponseWriter
+	cost     func(prompt, completion int) decimal.Decimal // what an answer of so many tokens costs; nil = nobody asks
 	q        *question
 	doc      document // what every chunk has in common
 	tokens   []string
@@ -259,7 +263,12 @@ func (c *completion) raw(text string) error {
 }
 
 func (c *completion) usage() *usage {
-	return &usage{Prompt: c.q.tokens, Completion: c.produced, Total: c.q.tokens + c.produced}
+	u := &usage{Prompt: c.q.tokens, Completion: c.produced, Total: c.q.tokens + c.produced}
+	if c.cost != nil {
+		cost := jsontext.Value(c.cost(c.q.tokens, c.produced).String())
+		u.Cost = &cost
+	}
+	return u
 }
 
 func (c *completion) timings() *timings {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/shopspring/decimal"
 )
 
 // Fault is what a provider does to requests.
@@ -40,6 +41,10 @@ type Control struct {
 	TokensPerSecond float64 `json:"tokens_per_second"` // after it, 0 = no limit
 	Count           int     `json:"count"`             // the fault is for so many requests, 0 = until changed
 	After           int     `json:"after"`             // of Cut and ErrorEvent: tokens sent before; -1 = half of them
+
+	// What the provider asks for now, per 1M tokens, told in its list of models and as usage.cost.
+	PromptPrice     decimal.Decimal `json:"prompt_price"`
+	CompletionPrice decimal.Decimal `json:"completion_price"`
 }
 
 // maxWaitMS bounds the latency that may be asked for: one hour.
@@ -53,7 +58,8 @@ func (c Control) check() error {
 			words[i] = string(f)
 		}
 		return fmt.Errorf("unknown fault %q: there are %s", c.Fault, strings.Join(words, ", "))
-	case c.RetryAfter < 0, c.Count < 0, c.TokensPerSecond < 0, c.LatencyMS < 0, c.LatencyMS > maxWaitMS, c.After < -1:
+	case c.RetryAfter < 0, c.Count < 0, c.TokensPerSecond < 0, c.LatencyMS < 0, c.LatencyMS > maxWaitMS, c.After < -1,
+		c.PromptPrice.IsNegative(), c.CompletionPrice.IsNegative():
 		return fmt.Errorf("a number is out of range")
 	}
 	return nil
@@ -93,6 +99,11 @@ func (p *Provider) take(body []byte) Control {
 		}
 	}
 	return c
+}
+
+// cost is what an answer of so many tokens costs under this control.
+func (c Control) cost(prompt, completion int) decimal.Decimal {
+	return decimal.NewFromInt(int64(prompt)).Mul(c.PromptPrice).Add(decimal.NewFromInt(int64(completion)).Mul(c.CompletionPrice)).Shift(-6)
 }
 
 // tempo is the speed of an answer under this control.

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shopspring/decimal"
+
 	"myip.co.kr/hearth"
 )
 
@@ -21,6 +23,8 @@ type ProviderConfig struct {
 	Latency         time.Duration // until the first token
 	TokensPerSecond float64       // after it, 0 = as fast as can be
 	APIKey          hearth.Secret // asked for, "" = none
+
+	PromptPrice, CompletionPrice decimal.Decimal // per 1M tokens, at the start
 }
 
 // Provider is one simulated external provider, an http.Handler: OpenAI's routes under /v1 and /api/v1, and
@@ -45,7 +49,8 @@ type Seen struct {
 // NewProvider makes a provider without faults.
 func NewProvider(c ProviderConfig) *Provider {
 	p := &Provider{conf: c, mux: http.NewServeMux()}
-	p.control = Control{Fault: None, LatencyMS: int(c.Latency.Milliseconds()), TokensPerSecond: c.TokensPerSecond, After: -1}
+	p.control = Control{Fault: None, LatencyMS: int(c.Latency.Milliseconds()), TokensPerSecond: c.TokensPerSecond, After: -1,
+		PromptPrice: c.PromptPrice, CompletionPrice: c.CompletionPrice}
 	for _, base := range []string{"/v1", "/api/v1"} {
 		p.mux.HandleFunc("POST "+base+"/chat/completions", p.chat)
 		p.mux.HandleFunc("GET "+base+"/models", p.models)
@@ -73,10 +78,16 @@ func (p *Provider) models(w http.ResponseWriter, _ *http.Request) {
 		ID     string `json:"id"`
 		Object string `json:"object"`
 		Owner  string `json:"owned_by"`
+		Price  struct {
+			Prompt     string `json:"prompt"`
+			Completion string `json:"completion"`
+		} `json:"pricing"` // per token, as OpenRouter lists it
 	}
-	list := []model{}
+	list, ctl := []model{}, p.Control()
 	for _, id := range p.conf.Models {
-		list = append(list, model{id, "model", p.conf.Name})
+		m := model{ID: id, Object: "model", Owner: p.conf.Name}
+		m.Price.Prompt, m.Price.Completion = ctl.PromptPrice.Shift(-6).String(), ctl.CompletionPrice.Shift(-6).String()
+		list = append(list, m)
 	}
 	writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": list})
 }
@@ -174,6 +185,7 @@ func (p *Provider) answer(w http.ResponseWriter, r *http.Request, q *question, c
 	c := newCompletion(w, q, q.Model, introduce(q, q.Model, p.conf.Name), 1<<20, ctl.tempo())
 	c.doc.ID = "gen-" + c.doc.ID
 	c.doc.Provider = p.conf.Name
+	c.cost = ctl.cost
 	part := len(c.tokens) / 2
 	if ctl.After >= 0 {
 		part = min(ctl.After, len(c.tokens))

@@ -9,7 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
+	"github.com/shopspring/decimal"
 )
 
 func newProvider(t *testing.T) (*Provider, client) {
@@ -43,6 +46,32 @@ func TestProvider(t *testing.T) {
 		_, s := c.stream("/v1/chat/completions", bigStream)
 		if !s.done || s.finish != "length" || s.chunks[len(s.chunks)-1].Usage.Completion != 20 {
 			t.Errorf("%+v", s)
+		}
+	})
+	t.Run("prices are switched while it runs, and told in usage and in the list", func(t *testing.T) {
+		_, c := newProvider(t)
+		if status, got := c.get(http.MethodPost, "/control", `{"prompt_price": "0.5", "completion_price": 2}`, nil); status != 200 {
+			t.Fatalf("%d %s", status, got)
+		}
+		_, got := c.get(http.MethodPost, "/v1/chat/completions", big, nil)
+		var a struct {
+			Usage struct {
+				Prompt int            `json:"prompt_tokens"`
+				Cost   jsontext.Value `json:"cost"`
+			} `json:"usage"`
+		}
+		if err := json.Unmarshal([]byte(got), &a); err != nil {
+			t.Fatal(err)
+		}
+		// 20 completion tokens at 2 per 1M, the prompt at 0.5
+		if want := decimal.New(int64(a.Usage.Prompt)*5+400, -7).String(); string(a.Usage.Cost) != want {
+			t.Errorf("cost %s, want %s", a.Usage.Cost, want)
+		}
+		if _, got := c.get(http.MethodGet, "/v1/models", "", nil); !strings.Contains(got, `"pricing":{"prompt":"0.0000005","completion":"0.000002"}`) {
+			t.Errorf("list %s", got)
+		}
+		if status, _ := c.get(http.MethodPost, "/control", `{"prompt_price": -1}`, nil); status != 400 {
+			t.Errorf("a negative price: %d", status)
 		}
 	})
 	t.Run("its own errors", func(t *testing.T) {
