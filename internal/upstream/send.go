@@ -47,12 +47,32 @@ func (r *readers) leave() {
 
 func (r *readers) body(b []byte) io.ReadCloser {
 	r.count.Add(1)
-	return &countedBody{Reader: bytes.NewReader(b), close: sync.OnceFunc(r.leave)}
+	return &countedBody{rest: bytes.NewReader(b), of: r}
 }
 
+// countedBody is a body that net/http may close in one goroutine while it reads it in another: Close waits for such a
+// read, and nothing is read after it.
 type countedBody struct {
-	*bytes.Reader
-	close func()
+	mu   sync.Mutex
+	rest *bytes.Reader
+	of   *readers // nil when closed
 }
 
-func (c *countedBody) Close() error { c.close(); return nil }
+func (c *countedBody) Read(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of == nil {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	return c.rest.Read(p)
+}
+
+func (c *countedBody) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of != nil {
+		c.of.leave()
+		c.of = nil
+	}
+	return nil
+}

@@ -60,3 +60,25 @@ func TestBodyComesBack(t *testing.T) {
 		}
 	})
 }
+
+// HTTP/2 closes the body of a request that is given up in one goroutine while another reads it: what comes back must be
+// out of every reader's hands.
+func TestBodyComesBack_NothingIsReadAfterwards(t *testing.T) {
+	returned := 0
+	r := &readers{done: func() { returned++ }}
+	r.count.Store(1)
+	first, second := r.body([]byte("prompt")), r.body([]byte("prompt")) // sent, and sent again
+	r.leave()
+	for _, b := range []io.ReadCloser{first, second} {
+		if returned != 0 {
+			t.Error("it came back while a reader was left")
+		}
+		_, _ = b.Close(), b.Close()
+		if n, err := b.Read(make([]byte, 8)); n != 0 || err == nil {
+			t.Errorf("read %d bytes after the close, %v", n, err)
+		}
+	}
+	if returned != 1 {
+		t.Errorf("it came back %d times", returned)
+	}
+}
