@@ -93,21 +93,31 @@ func (b *builder) reorder(cs []hearth.Candidate) {
 	}
 }
 
-// sortByPrice sorts by the expected price of this request, ties by tag. The prices are computed once each, and for up
-// to 32 candidates without an allocation; the sort is an insertion sort because tiers are short and nearly ordered.
+// sortByPrice sorts by the expected price of this request, ties by tag. Prices are computed once each. What is sorted is
+// a list of numbers and not the candidates: these hold pointers, and each move of one costs a write barrier while the
+// collector runs. It is an insertion sort because tiers are short; up to 32 candidates it allocates nothing.
 func sortByPrice(cs []hearth.Candidate, req *hearth.Request) {
 	out := req.MaxTokens
 	if out == 0 {
 		out = DefaultOutput
 	}
-	var few [32]float64
-	price := few[:0]
-	for i := range cs {
-		e := cs[i].Endpoint
-		price = append(price, e.Expected(req.Estimate+req.Images*e.ImageTokens, out))
-		for j := i; j > 0 && (price[j] < price[j-1] || price[j] == price[j-1] && cs[j].Endpoint.Tag < cs[j-1].Endpoint.Tag); j-- {
-			price[j], price[j-1] = price[j-1], price[j]
-			cs[j], cs[j-1] = cs[j-1], cs[j]
+	var fewPrices [32]float64
+	var fewPlaces [32]int
+	var fewOld [32]hearth.Candidate
+	price, place, old := fewPrices[:0], fewPlaces[:0], append(fewOld[:0], cs...)
+	for i := range old {
+		e := old[i].Endpoint
+		p := e.Expected(req.Estimate+req.Images*e.ImageTokens, out)
+		price, place = append(price, p), append(place, i)
+		j := i
+		for ; j > 0 && (p < price[j-1] || p == price[j-1] && e.Tag < old[place[j-1]].Endpoint.Tag); j-- {
+			price[j], place[j] = price[j-1], place[j-1]
+		}
+		price[j], place[j] = p, i
+	}
+	for i, was := range place {
+		if was != i {
+			cs[i] = old[was]
 		}
 	}
 }
