@@ -14,8 +14,11 @@ import (
 
 const (
 	headerTimeout = 10 * time.Second
-	idleTimeout   = 120 * time.Second
-	maxHeaders    = 64 << 10
+	// readTimeout bounds the reading of a request whose handler sets no time of its own for the body: one that is refused
+	// is read to its end for the connection's sake. It does not run while a request is handled that was read.
+	readTimeout = 30 * time.Second
+	idleTimeout = 120 * time.Second
+	maxHeaders  = 64 << 10
 	// lastWords is how long requests that outlast the grace may take to send their error event.
 	lastWords = 3 * time.Second
 	// engineStop bounds the stop of the engines and the closing of the records.
@@ -28,11 +31,8 @@ const (
 func (a *App) Serve(ctx context.Context, ln net.Listener, hurry <-chan struct{}) error {
 	base, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
-	srv := &http.Server{
-		Handler: a.Server, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaders,
-		BaseContext: func(net.Listener) context.Context { return base },
-		ErrorLog:    slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
-	}
+	srv := httpServer(base, a.Server, a.log)
+	srv.RegisterOnShutdown(a.fleet.RefuseWaiters) // called when the listener is closed
 	failed := make(chan error, 1)
 	go func() { failed <- srv.Serve(ln) }()
 	select {
@@ -55,7 +55,17 @@ func (a *App) Serve(ctx context.Context, ln net.Listener, hurry <-chan struct{})
 	return err
 }
 
-// drain lets requests finish until the grace is over; those that outlast it get an error event.
+// httpServer is the HTTP server with its bounds on callers. Its requests' contexts end with base.
+func httpServer(base context.Context, h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler: h, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaders,
+		BaseContext: func(net.Listener) context.Context { return base },
+		ErrorLog:    slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
+
+// drain closes the listener, refuses waiters and lets requests finish until the grace is over; those that outlast it get
+// an error event.
 func (a *App) drain(srv *http.Server, hurry <-chan struct{}, cancel context.CancelCauseFunc) {
 	grace, stop := context.WithTimeout(context.Background(), max(a.cfg.Shutdown.Grace, time.Millisecond))
 	defer stop()

@@ -315,3 +315,18 @@ func TestServer_Ready(t *testing.T) {
 		t.Errorf("a request while draining: %d %s", r.status, r.body)
 	}
 }
+
+// Whoever waits for a slot when the gateway shuts down is refused at once: the slot will not serve them.
+func TestShutdown_RefusesWaiters(t *testing.T) {
+	w := startWorld(t, "")
+	got := make(chan reply, 1)
+	go func() { got <- w.chat(ask(exaone, "")) }()
+	eventually(t, "the slot starts", func() bool {
+		return strings.Contains(string(w.call("GET", "/api/v1/models/"+exaone+"/endpoints", "").body), `"state":"starting"`)
+	})
+	go w.end()
+	r := <-got
+	if e := r.fault(t); r.status != 503 || e.Error.Type != "model_loading" || !strings.Contains(e.Error.Message, "shutting down") {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+}

@@ -102,13 +102,14 @@ func seconds(v string) (time.Duration, bool) {
 // after the first do nothing.
 func (r *Relay) readBody(w http.ResponseWriter, req *http.Request) (raw []byte, free func(), err error) {
 	if req.ContentLength > r.opt.MaxBody {
-		return nil, nil, r.tooLarge(w)
+		w.Header().Set("Connection", "close") // the body is not read
+		return nil, nil, r.tooLarge()
 	}
 	held := max(req.ContentLength, 0)
 	if !r.hold(held) {
 		return nil, nil, errBusyBodies()
 	}
-	defer slowBodies(w, req)()
+	inTime := slowBodies(w, req)
 	box := bodyBuffers.Get().(*[]byte)
 	freed := false
 	free = func() {
@@ -129,13 +130,15 @@ func (r *Relay) readBody(w http.ResponseWriter, req *http.Request) (raw []byte, 
 		raw, err = r.readChunked(raw[:0], req.Body, &held)
 	}
 	if err == nil {
+		inTime()
 		return raw, free, nil
 	}
 	free()
+	w.Header().Set("Connection", "close") // the rest of the body is not read
 	var he *hearth.Error
 	switch {
 	case errors.Is(err, errBodyLimit):
-		return nil, nil, r.tooLarge(w)
+		return nil, nil, r.tooLarge()
 	case errors.As(err, &he):
 		return nil, nil, he
 	}
@@ -153,9 +156,9 @@ const (
 	slowestEnd = 40 * time.Minute
 )
 
-// slowBodies sets the deadline for the body of a request; the returned function takes it back, for the connection
-// lives on.
-func slowBodies(w http.ResponseWriter, req *http.Request) func() {
+// slowBodies sets the deadline for the body of a request. inTime takes it back, for the connection lives on; without that
+// it also ends the reading of what is left of a body that did not come.
+func slowBodies(w http.ResponseWriter, req *http.Request) (inTime func()) {
 	if req.ContentLength >= 0 && req.ContentLength <= quickBody {
 		return func() {}
 	}
@@ -212,8 +215,7 @@ func (r *Relay) readChunked(raw []byte, body io.Reader, held *int64) ([]byte, er
 	}
 }
 
-func (r *Relay) tooLarge(w http.ResponseWriter) *hearth.Error {
-	w.Header().Set("Connection", "close") // the rest of the body is not read
+func (r *Relay) tooLarge() *hearth.Error {
 	return hearth.Errorf(hearth.ErrPayloadTooLarge, "the body is larger than %d bytes; the operator can raise request.max_body", r.opt.MaxBody)
 }
 

@@ -52,8 +52,27 @@ func (r *Relay) finish(w http.ResponseWriter, x *exchange, o *outcome) error {
 	h := w.Header()
 	h["Content-Type"] = jsonType
 	h["Content-Length"] = []string{strconv.Itoa(len(tail))}
-	if _, err := w.Write(tail); err != nil {
+	if err := r.writeWhole(w, tail); err != nil {
 		r.log.Debug("caller left before the last byte", "generation", x.gen.ID, "err", err)
+	}
+	return nil
+}
+
+// writePiece is how much of a whole answer, in bytes, the caller must take within the write limit.
+const writePiece = 256 << 10
+
+// writeWhole writes a whole answer. A caller who takes none of it must not hold it in memory for ever.
+func (r *Relay) writeWhole(w http.ResponseWriter, b []byte) error {
+	rc := http.NewResponseController(w)
+	for len(b) > 0 {
+		if r.opt.WriteLimit > 0 {
+			_ = rc.SetWriteDeadline(time.Now().Add(r.opt.WriteLimit)) // not every writer has deadlines; those that lack them never block
+		}
+		n, err := w.Write(b[:min(len(b), writePiece)])
+		if err != nil {
+			return err
+		}
+		b = b[n:]
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ type Options struct {
 	IDPrefix     string         // "gen-"
 	MaxBody      int64          // bytes of one request body
 	MaxBodyTotal int64          // bytes of all request bodies in memory together
-	WriteLimit   time.Duration  // a stream whose caller takes nothing for so long is ended
+	WriteLimit   time.Duration  // an answer whose caller takes nothing for so long is ended
 	UserSalt     []byte         // keys the hash under which body.user goes upstream
 	Zone         *time.Location // rules the day a record is counted to; nil = UTC
 }

@@ -196,3 +196,26 @@ func TestWrap(t *testing.T) {
 		}
 	})
 }
+
+// deadlined is a writer that notes its deadline.
+type deadlined struct {
+	*httptest.ResponseRecorder
+	until time.Time
+}
+
+func (d *deadlined) SetWriteDeadline(t time.Time) error { d.until = t; return nil }
+
+// Whoever asks for a list and does not read it must not hold a connection for ever.
+func TestAnswersHaveADeadline(t *testing.T) {
+	s := &Server{Parts: Parts{Catalog: catalogOf(t), Log: slog.New(slog.DiscardHandler)}}
+	for name, write := range map[string]func(http.ResponseWriter, *http.Request){
+		"list":  func(w http.ResponseWriter, r *http.Request) { _ = s.models(w, r) },
+		"error": func(w http.ResponseWriter, r *http.Request) { s.writeError(w, r, errors.New("broken")) },
+	} {
+		w := &deadlined{ResponseRecorder: httptest.NewRecorder()}
+		write(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		if left := time.Until(w.until); left <= 0 || left > time.Minute || w.Body.Len() == 0 {
+			t.Errorf("%s: %d bytes, deadline in %s", name, w.Body.Len(), left)
+		}
+	}
+}

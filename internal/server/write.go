@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -34,13 +35,7 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if e.HTTPStatus() == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer")
 	}
-	body := relay.AppendError(nil, e)
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(e.HTTPStatus())
-	if _, err := w.Write(body); err != nil {
-		s.Log.Debug("caller left before the error", "err", err)
-	}
+	send(w, e.HTTPStatus(), relay.AppendError(nil, e))
 }
 
 // writeJSON writes v as compact JSON.
@@ -49,12 +44,22 @@ func writeJSON(w http.ResponseWriter, status int, v any) error {
 	if err != nil {
 		return fmt.Errorf("encode answer: %w", err)
 	}
+	send(w, status, b)
+	return nil
+}
+
+// sendLimit is how long a caller may take to take a list or an error.
+const sendLimit = 30 * time.Second
+
+// send writes a JSON body.
+func send(w http.ResponseWriter, status int, body []byte) {
+	// Not every writer has deadlines; those that lack them never block.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(sendLimit))
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(b)))
+	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(b) // a caller that left needs no answer
-	return nil
+	_, _ = w.Write(body) // a caller that left needs no answer
 }
 
 // corsHeaders are the request headers that a page may send in any case; what a preflight names is allowed besides, for
