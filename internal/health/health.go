@@ -140,7 +140,10 @@ func (p *Permit) Done(o Outcome, retryAfter time.Duration, now time.Time) {
 		}
 	case RateLimited:
 		t.dirty[p.i].Store(true)
-		t.publish(p.i, hearth.EndpointHealth{Skip: hearth.SkipRateLimited, Until: now.Add(s.rateLimit(retryAfter))})
+		until := now.Add(s.rateLimit(retryAfter))
+		if h := t.View()[p.i]; !h.Out(until) { // the late answer of an earlier request does not shorten a cooldown
+			t.publish(p.i, hearth.EndpointHealth{Skip: hearth.SkipRateLimited, Until: until})
+		}
 	case KeyRefused:
 		t.pauseAccount(p.i, now)
 	}

@@ -79,6 +79,41 @@ func TestCooldown(t *testing.T) {
 	})
 }
 
+func TestCooldown_LateRateLimit(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		first Outcome
+		times int
+		until time.Duration
+	}{
+		{"a late 429 does not shorten the cooldown", Failure, Threshold, Cooldown},
+		{"nor the pause of an account", KeyRefused, 1, AccountPause},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := tracker()
+			late, _ := h.Take(0, t0)
+			for range c.times {
+				h.try(t, 0, t0, c.first)
+			}
+			late.Done(RateLimited, 2*time.Second, t0.Add(time.Second))
+			if !h.out(0, t0.Add(c.until-time.Second)) || h.out(0, t0.Add(c.until)) {
+				t.Errorf("out until %s, want %s", h.View()[0].Until.Sub(t0), c.until)
+			}
+		})
+	}
+	t.Run("a wish for longer than the cooldown counts", func(t *testing.T) {
+		h := tracker()
+		late, _ := h.Take(0, t0)
+		for range Threshold {
+			h.try(t, 0, t0, Failure)
+		}
+		late.Done(RateLimited, 5*time.Minute, t0)
+		if !h.out(0, t0.Add(4*time.Minute)) {
+			t.Error("tried before the provider's time")
+		}
+	})
+}
+
 func TestHalfOpen(t *testing.T) {
 	after := t0.Add(Cooldown)
 	cooled := func() *Tracker {
