@@ -30,7 +30,7 @@ func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange,
 	start := time.Now()
 	permit, ok := r.health.Take(e.Index, start)
 	if !ok {
-		o.Skip, o.Message = hearth.SkipCooldown, "went into cooldown while the request was under way"
+		o.Skip, o.Message = hearth.SkipCooldown, "went into cooldown meanwhile, or another request is trying whether it is over"
 		return o
 	}
 	verdict := health.NoVerdict
@@ -134,7 +134,7 @@ func (r *Relay) pass(w http.ResponseWriter, x *exchange, o *outcome, opened *ups
 // failed writes a failure into the attempt and says what it means for the endpoint's health.
 func (o *outcome) failed(f *upstream.Failure) health.Outcome {
 	o.Verdict, o.Status, o.Message, o.TimedOut = hearth.TryNext, f.Status, f.Message, f.TimedOut
-	o.Blame, o.RetryAfter = f.Blame, f.RetryAfter
+	o.Blame, o.RetryAfter = f.Blame, min(f.RetryAfter, health.MaxRetryAfter) // the caller is told what we wait ourselves
 	if f.Raw != "" {
 		o.Message += ": " + f.Raw
 	}

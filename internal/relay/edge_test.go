@@ -64,7 +64,7 @@ func TestCallerLeaves(t *testing.T) {
 		until(t, "the provider sees it", func() bool { s := w.primary.Seen(); return s.Cancelled == 1 && s.Inflight == 0 })
 		until(t, "the record is written", func() bool {
 			g, err := w.ledger.Generation(context.Background(), id)
-			return err == nil && g.Cancelled && g.Bill.Cost == 0 && g.HTTP == 200 && g.Attempts[0].Blame == hearth.BlameNobody
+			return err == nil && g.Cancelled && g.FinishReason == "" && g.Bill.Cost == 0 && g.HTTP == 200 && g.Attempts[0].Blame == hearth.BlameNobody
 		})
 		if w.backup.Seen().Requests != 0 {
 			t.Error("the backup was asked for a caller who had left")

@@ -101,8 +101,11 @@ func (r *Relay) settle(x *exchange, o *outcome) {
 	case o.stream != nil:
 		g.Usage, g.FinishReason, g.NativeFinish = o.stream.Usage, o.stream.FinishReason(), o.stream.Native
 	}
-	if o.Verdict == hearth.Broken {
+	switch o.Verdict {
+	case hearth.Broken:
 		g.FinishReason = "error"
+	case hearth.Gone:
+		g.FinishReason = o.stream.Finish // not one that nobody said
 	}
 	bill, err := meter.Settle(e, g.Usage, meter.Outcome{Currency: r.catalog.Currency, Finish: g.FinishReason})
 	if err != nil {
@@ -168,6 +171,9 @@ func chainError(attempts []hearth.Attempt, requested []string) *hearth.Error {
 	case last.Skip.Slot():
 		e = hearth.Errorf(hearth.ErrModelLoading, "%s is not ready: %s", last.Model, last.Message)
 		e.SlotStatus, e.RetryAfter = last.Skip, spread(last.RetryAfter)
+	case every(func(a *hearth.Attempt) bool { return a.Skip == hearth.SkipCooldown }):
+		e = hearth.Errorf(hearth.ErrCoolingDown, "every endpoint that could serve this request is being tried anew by another one after failures")
+		e.RetryAfter = leastRetry(attempts)
 	case every(func(a *hearth.Attempt) bool { return a.Blame == hearth.BlameRateLimit }):
 		e = hearth.Errorf(hearth.ErrRateLimited, "every provider of this model is rate limited")
 		e.RetryAfter = leastRetry(attempts)

@@ -13,6 +13,7 @@ import (
 
 	"myip.co.kr/hearth"
 	"myip.co.kr/hearth/internal/engine"
+	"myip.co.kr/hearth/internal/health"
 )
 
 func TestAnswer(t *testing.T) {
@@ -232,6 +233,32 @@ func TestWholeChainFails(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a Retry-After is not told for longer than the endpoint is left alone", func(t *testing.T) {
+		w := newWorld(t, setup{})
+		w.fault(t, w.primary, engine.Control{Fault: engine.F429, RetryAfter: 7200})
+		w.fault(t, w.backup, engine.Control{Fault: engine.F429, RetryAfter: 3600})
+		a := w.post(t, chat(""))
+		if at(object(t, a.body), "error", "availability", "retry_after") != float64(600) {
+			t.Errorf("%d %s", a.status, a.body)
+		}
+	})
+	t.Run("others are probing every endpoint", func(t *testing.T) {
+		w := newWorld(t, setup{})
+		for i := range 2 {
+			before := time.Now().Add(-health.Cooldown - time.Second)
+			for range health.Threshold {
+				p, _ := w.relay.health.Take(i, before)
+				p.Done(health.Failure, 0, before)
+			}
+			if _, ok := w.relay.health.Take(i, time.Now()); !ok {
+				t.Fatal("no probe")
+			}
+		}
+		a := w.post(t, chat(""))
+		if e := object(t, a.body); a.status != 503 || at(e, "error", "type") != "endpoints_cooling_down" || at(e, "error", "availability", "retry_after") != float64(1) {
+			t.Errorf("%d %s", a.status, a.body)
+		}
+	})
 	t.Run("the smallest Retry-After of all", func(t *testing.T) {
 		e := chainError([]hearth.Attempt{
 			{Blame: hearth.BlameRateLimit, Status: 429, RetryAfter: 7 * time.Second},
