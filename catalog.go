@@ -79,13 +79,13 @@ type Endpoint struct {
 	Disabled      bool
 	Slot          *Slot // local endpoints only
 
-	rankPrompt, rankCompletion float64 // Price per token, for ordering only
+	rankPrompt, rankCompletion, rankRequest float64 // Price per token and per request, for ordering only
 }
 
-// Expected is the price that in prompt tokens and out completion tokens are expected to cost at the endpoint, in
-// the billing currency. It orders endpoints; a bill is never computed with it.
+// Expected is what a request of in prompt tokens and out completion tokens is expected to cost at the endpoint, in the
+// billing currency. It orders endpoints; a bill is never computed with it.
 func (e *Endpoint) Expected(in, out int) float64 {
-	return float64(in)*e.rankPrompt + float64(out)*e.rankCompletion
+	return float64(in)*e.rankPrompt + float64(out)*e.rankCompletion + e.rankRequest
 }
 
 // Local says whether the endpoint's prompt stays in the house.
@@ -243,5 +243,6 @@ func (c *Catalog) sealEndpoint(i int, e *Endpoint) error {
 	e.Price = e.List.Times(e.Rate.Mul(decimal.New(1, 0).Add(e.Provider.Margin)))
 	e.rankPrompt = e.Price.Prompt.Shift(-6).InexactFloat64()
 	e.rankCompletion = e.Price.Completion.Shift(-6).InexactFloat64()
+	e.rankRequest = e.Price.Request.InexactFloat64()
 	return nil
 }

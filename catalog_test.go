@@ -53,7 +53,7 @@ func TestSeal(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	if e := m.Endpoints[1]; e.Expected(1_000_000, 1_000_000) < 437.8 || e.Expected(1_000_000, 1_000_000) > 437.9 {
+	if e := m.Endpoints[1]; e.Expected(1_000_000, 1_000_000) < 439.30 || e.Expected(1_000_000, 1_000_000) > 439.32 {
 		t.Errorf("expected price %v", e.Expected(1_000_000, 1_000_000))
 	}
 	for name, tc := range map[string]struct {
@@ -86,5 +86,18 @@ func TestSlotViewStatus(t *testing.T) {
 				t.Errorf("%s, other busy %v: status %d, want %d", v.State, v.OtherBusy, got, want)
 			}
 		}
+	}
+}
+
+func TestExpected_CountsThePricePerRequest(t *testing.T) {
+	m := &hearth.Model{ID: "a/b"}
+	p := &hearth.Provider{Slug: "acme", Kind: hearth.External, Currency: "KRW"}
+	e := &hearth.Endpoint{Model: m, Provider: p, Tag: "acme", List: hearth.Price{Prompt: decimal.NewFromInt(30), Request: decimal.NewFromInt(5)}}
+	c := &hearth.Catalog{Currency: "KRW", Models: []*hearth.Model{m}, Providers: []*hearth.Provider{p}, Endpoints: []*hearth.Endpoint{e}}
+	if err := c.Seal(); err != nil {
+		t.Fatal(err)
+	}
+	if got := e.Expected(1_000_000, 0); got != 35 {
+		t.Errorf("a request of a million tokens is expected to cost %v", got)
 	}
 }

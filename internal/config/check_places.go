@@ -120,7 +120,7 @@ func (k *checker) alwaysSlot(path string, s *Slot) {
 	case isLoopback(host):
 	case !lan:
 		k.add(here, "is not on this machine", "add trust: lan if it is a machine of your own network, else describe it under providers")
-	case err == nil && !private(ip):
+	case err == nil && !hearth.OwnNetwork(ip):
 		k.add(here, "is a public address, so a prompt would leave the house", "describe it under providers")
 	}
 }
@@ -128,14 +128,6 @@ func (k *checker) alwaysSlot(path string, s *Slot) {
 func isLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
-}
-
-// shared is the range of carrier and overlay networks, RFC 6598.
-var shared = netip.MustParsePrefix("100.64.0.0/10")
-
-func private(ip netip.Addr) bool {
-	ip = ip.Unmap()
-	return ip.IsPrivate() || ip.IsLinkLocalUnicast() || ip.IsLoopback() || shared.Contains(ip)
 }
 
 // address checks a URL without repeating it: it may hold a password.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -176,14 +177,15 @@ func localDialer(lan trust) *net.Dialer {
 var errNotLocal = errors.New("refused to send a local request to an address outside this machine")
 
 // trust is what the operator declared of engines on other machines: by address, or by a name, which may then resolve to
-// any address of a private network but to no public one.
+// any address of an own network but to no public one.
 type trust struct {
 	addresses map[string]bool
 	private   bool
 }
 
 func (t trust) allows(ip net.IP) bool {
-	return t.addresses[ip.String()] || t.private && (ip.IsPrivate() || ip.IsLinkLocalUnicast())
+	addr, ok := netip.AddrFromSlice(ip)
+	return t.addresses[ip.String()] || t.private && ok && hearth.OwnNetwork(addr)
 }
 
 func trusted(c *hearth.Catalog) trust {

@@ -96,6 +96,14 @@ func TestLocalStaysAtHome(t *testing.T) {
 			}
 		}
 	})
+	t.Run("a machine trusted by its name may be in an overlay network", func(t *testing.T) {
+		lan := trusted(&hearth.Catalog{Slots: []*hearth.Slot{{URL: "http://gpu.tailnet.example:8000"}}})
+		for address, want := range map[string]bool{"100.100.1.2": true, "192.168.1.2": true, "8.8.8.8": false} {
+			if got := lan.allows(net.ParseIP(address)); got != want {
+				t.Errorf("%s: %v", address, got)
+			}
+		}
+	})
 	t.Run("an address that cannot be read", func(t *testing.T) {
 		client, e := engineAt(t, "http://127.0.0.1:1")
 		if r := attempt(t.Context(), client, &Call{Endpoint: e, EngineURL: "http://\x7f"}); r.end != "next" || strings.Contains(r.failure.Message, "\x7f") {
