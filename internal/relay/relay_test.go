@@ -13,7 +13,6 @@ import (
 
 	"myip.co.kr/hearth"
 	"myip.co.kr/hearth/internal/engine"
-	"myip.co.kr/hearth/internal/health"
 )
 
 func TestAnswer(t *testing.T) {
@@ -245,11 +244,7 @@ func TestWholeChainFails(t *testing.T) {
 	t.Run("others are probing every endpoint", func(t *testing.T) {
 		w := newWorld(t, setup{})
 		for i := range 2 {
-			before := time.Now().Add(-health.Cooldown - time.Second)
-			for range health.Threshold {
-				p, _ := w.relay.health.Take(i, before)
-				p.Done(health.Failure, 0, before)
-			}
+			w.cool(i)
 			if _, ok := w.relay.health.Take(i, time.Now()); !ok {
 				t.Fatal("no probe")
 			}

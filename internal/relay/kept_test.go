@@ -1,0 +1,111 @@
+package relay
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"myip.co.kr/hearth"
+	"myip.co.kr/hearth/internal/engine"
+	"myip.co.kr/hearth/internal/health"
+)
+
+// What the walk tells the memory of health, and what it gives back on its way.
+
+func TestHealthIsTold(t *testing.T) {
+	t.Run("the provider's Retry-After", func(t *testing.T) {
+		w := newWorld(t, setup{})
+		w.fault(t, w.primary, engine.Control{Fault: engine.F429, RetryAfter: 60})
+		w.post(t, chat(""))
+		if h := w.relay.health.View()[0]; h.Skip != hearth.SkipRateLimited || time.Until(h.Until) < 50*time.Second {
+			t.Errorf("%s until %s", h.Skip, h.Until)
+		}
+	})
+	t.Run("a probe that answers, before its answer has ended", func(t *testing.T) {
+		w := newWorld(t, setup{})
+		w.cool(0)
+		w.fault(t, w.primary, engine.Control{Fault: engine.None, TokensPerSecond: 5})
+		body, leave := w.begin(t, chat(`, "stream": true`))
+		defer leave()
+		if _, err := io.ReadFull(body, make([]byte, 100)); err != nil {
+			t.Fatal(err)
+		}
+		if h := w.relay.health.View()[0]; h.Skip != "" {
+			t.Errorf("still %s while it answers", h.Skip)
+		}
+	})
+}
+
+func TestStreamGivesItsBodyBack(t *testing.T) {
+	w := newWorld(t, setup{})
+	w.fault(t, w.primary, engine.Control{Fault: engine.None, TokensPerSecond: 5})
+	body, leave := w.begin(t, chat(`, "stream": true`))
+	defer leave()
+	if _, err := io.ReadFull(body, make([]byte, 100)); err != nil {
+		t.Fatal(err)
+	}
+	if n := w.relay.bodies.Load(); n != 0 {
+		t.Errorf("%d bytes of the budget are held while the answer streams", n)
+	}
+}
+
+func TestReservedSpaceComesBack(t *testing.T) {
+	w := newWorld(t, setup{journalBytes: 1 << 20})
+	for i := range 150 { // their reservations together would fill the journal
+		if a := w.post(t, chat("")); a.status != 200 {
+			t.Fatalf("request %d: %d %s", i, a.status, a.body)
+		}
+	}
+}
+
+func TestEngineLoadingAfterItsProbe(t *testing.T) {
+	url := serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/chat/completions" {
+			rw.WriteHeader(http.StatusServiceUnavailable)
+			fmt.Fprint(rw, `{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}`)
+		}
+	}))
+	w := newWorld(t, setup{slots: []*hearth.Slot{{Name: "gpu", Node: &hearth.Node{Name: "gpu-1", Exclusive: true}, Driver: "always", URL: url,
+		Probe: "/health", Concurrency: 1, Queue: 1, Wait: 5 * time.Second, StartTimeout: time.Minute}}})
+	g := w.record(t, w.post(t, chat("")))
+	if a := g.Attempts[0]; a.Skip != hearth.SkipLoading || a.Status != 0 || a.Blame != hearth.BlameNobody || g.Provider != "Primary" {
+		t.Errorf("%+v, then %s", a, g.Provider)
+	}
+}
+
+func TestEveryProviderRejects(t *testing.T) {
+	for status, want := range map[int]int{400: 400, 413: 413, 422: 422, 500: 400} {
+		e := chainError([]hearth.Attempt{{Status: status, Blame: hearth.BlameNobody}}, nil)
+		if e.Type != hearth.ErrInvalidRequest || e.HTTPStatus() != want {
+			t.Errorf("an upstream's %d: %s %d", status, e.Type, e.HTTPStatus())
+		}
+	}
+}
+
+// cool puts an endpoint into a cooldown that has just ended.
+func (w *world) cool(endpoint int) {
+	before := time.Now().Add(-health.Cooldown - time.Second)
+	for range health.Threshold {
+		p, _ := w.relay.health.Take(endpoint, before)
+		p.Done(health.Failure, 0, before)
+	}
+}
+
+// begin sends a request whose answer the test reads; leave goes away.
+func (w *world) begin(t *testing.T, body string) (answer io.Reader, leave func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.Body, func() { cancel(); resp.Body.Close() }
+}
