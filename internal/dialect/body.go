@@ -14,7 +14,7 @@ func (r *rewriter) body(dst []byte, choice int) []byte {
 		}
 		return append(dst, `{"role":"assistant","content":null,"refusal":null}`...)
 	}
-	var content, refusal, details bool
+	var content, refusal, details, joined bool
 	var thought []byte
 	dst = append(dst, '{')
 	if !r.chunk {
@@ -28,8 +28,11 @@ func (r *rewriter) body(dst []byte, choice int) []byte {
 			continue
 		}
 		v := r.value()
-		if r.bad {
+		switch {
+		case r.bad:
 			return dst
+		case isNull(v) && leftOut(word), joined && string(word) == "reasoning":
+			continue
 		}
 		switch string(word) {
 		case "role":
@@ -40,7 +43,7 @@ func (r *rewriter) body(dst []byte, choice int) []byte {
 			if v[0] == '[' {
 				var more []byte
 				if v, more = joinParts(v, true); thought == nil && more != nil {
-					thought = more
+					thought, joined = more, true
 					dst = appendMember(dst, []byte(`"reasoning"`), more)
 				}
 			}
@@ -52,12 +55,25 @@ func (r *rewriter) body(dst []byte, choice int) []byte {
 				thought = v
 			}
 		case "reasoning_details":
-			details = len(v) > 2 && v[0] == '['
+			if string(v) == "[]" { // made from the text, if there is any
+				continue
+			}
+			details = v[0] == '['
 		}
 		r.contentful(word, v)
 		dst = appendMember(dst, key, v)
 	}
 	return r.endBody(dst, thought, content, refusal, details)
+}
+
+// leftOut says whether a field of a delta or message may be absent but not null: strictly typed clients refuse such an
+// answer whole. vLLM sends most of these in every answer.
+func leftOut(word []byte) bool {
+	switch string(word) {
+	case "audio", "images", "annotations", "function_call", "reasoning_details", "name", "model":
+		return true
+	}
+	return false
 }
 
 // endBody adds to a delta or message what clients look for and the upstream left out.
@@ -85,127 +101,6 @@ func (r *rewriter) contentful(word, v []byte) {
 	case "reasoning_details", "images", "audio", "function_call":
 		r.fact.Content = r.fact.Content || len(v) > 2 && (v[0] == '[' || v[0] == '{')
 	}
-}
-
-// toolCalls rewrites the tool calls of a delta or a message. None, or null, is left out.
-func (r *rewriter) toolCalls(dst []byte, choice int) []byte {
-	if r.kind() != '[' {
-		r.value()
-		return dst
-	}
-	base := len(dst)
-	dst = append(comma(dst), `"tool_calls":[`...)
-	n := 0
-	r.open()
-	for r.elem() {
-		if r.kind() != '{' {
-			r.value()
-			continue
-		}
-		if n > 0 {
-			dst = append(dst, ',')
-		}
-		n++
-		dst = r.toolCall(dst, choice)
-	}
-	if n == 0 {
-		return dst[:base]
-	}
-	r.fact.Content = true
-	if choice >= 0 && choice < 64 {
-		r.stamp.called |= 1 << choice
-	}
-	return append(dst, ']')
-}
-
-// toolCall rewrites one call. In a stream it gets a number: many upstreams send 0 for every call, or none.
-func (r *rewriter) toolCall(dst []byte, choice int) []byte {
-	theirs, numbered := 0, false
-	var id []byte
-	at := len(dst)
-	dst = append(dst, '{')
-	r.open()
-	for key, ok := r.key(); ok; key, ok = r.key() {
-		switch string(name(key)) {
-		case "index":
-			if n, ok := count(r.value()); ok {
-				theirs, numbered = int(n), true
-			}
-			continue
-		case "id":
-			v := r.value()
-			if text(v) {
-				id = v
-			}
-			dst = appendMember(dst, key, v)
-		case "function":
-			dst = append(append(comma(dst), key...), ':')
-			dst = r.function(dst)
-		default:
-			dst = appendMember(dst, key, r.value())
-		}
-	}
-	if r.bad {
-		return dst[:at]
-	}
-	if r.chunk {
-		dst = appendIndex(dst, r.stamp.number(choice, theirs, numbered, id))
-	}
-	return append(dst, '}')
-}
-
-// function makes arguments a string: some upstreams send the object itself. A whole answer's empty arguments
-// become an empty object, which every client can parse.
-func (r *rewriter) function(dst []byte) []byte {
-	if r.kind() != '{' {
-		return append(dst, r.value()...)
-	}
-	dst = append(dst, '{')
-	r.open()
-	for key, ok := r.key(); ok; key, ok = r.key() {
-		v := r.value()
-		if string(name(key)) == "arguments" && !r.bad {
-			switch {
-			case v[0] == '{':
-				v = appendQuoted(nil, string(v))
-			case !r.chunk && (isNull(v) || string(v) == `""`):
-				v = []byte(`"{}"`)
-			case isNull(v):
-				v = []byte(`""`)
-			}
-		}
-		dst = appendMember(dst, key, v)
-	}
-	return append(dst, '}')
-}
-
-// number is the place of a tool call in its choice. A new id is a new call; a delta without an id goes on with
-// the call that was last begun under the upstream's own number.
-func (s *Stamp) number(choice, theirs int, numbered bool, id []byte) int {
-	const limit = 256 // beyond it the upstream's numbers stand
-	next := 0
-	var same *call
-	for i := range s.calls {
-		c := &s.calls[i]
-		if c.choice != choice {
-			continue
-		}
-		next++
-		if id != nil && c.id == string(id) {
-			return c.ours
-		}
-		if c.theirs == theirs || !numbered {
-			same = c
-		}
-	}
-	if id == nil && same != nil {
-		return same.ours
-	}
-	if len(s.calls) == limit {
-		return theirs
-	}
-	s.calls = append(s.calls, call{choice: choice, theirs: theirs, ours: next, id: string(id)})
-	return next
 }
 
 // joinParts makes text of content given as a list of parts, and of the thinking parts among them; each is a JSON

@@ -46,8 +46,8 @@ func TestAppendError(t *testing.T) {
 	}
 	t.Run("in a stream", func(t *testing.T) {
 		got := string(stamp().AppendErrorChunk(nil, hearth.Errorf(hearth.ErrProvider, "the provider broke off")))
-		want := chunkHead + `,"created":99,"error":{"code":502,"message":"the provider broke off","type":"provider_error","param":null,"metadata":{"error_type":"provider_unavailable"},` +
-			`"availability":{"code":"temporarily_unavailable","retryable":true,"requested_models":[]}},"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error","native_finish_reason":null}]}`
+		want := `{"error":{"code":502,"message":"the provider broke off","type":"provider_error","param":null,"metadata":{"error_type":"provider_unavailable"},` +
+			`"availability":{"code":"temporarily_unavailable","retryable":true,"requested_models":[]}},` + chunkHead[1:] + `,"created":99,"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error","native_finish_reason":null}]}`
 		if d := cmp.Diff(want, got); d != "" {
 			t.Error(d)
 		}

@@ -26,6 +26,9 @@ func finishReason(native string) string {
 	return "stop"
 }
 
+// reason is a finish reason in OpenAI's words and in the upstream's.
+type reason struct{ ours, native string }
+
 // finish writes both finish reasons of a choice and notes them. finish and native are what the upstream gave.
 func (r *rewriter) finish(dst, finish, native []byte, choice int) []byte {
 	if r.bad || !text(finish) || len(finish) > 128 {
@@ -43,8 +46,17 @@ func (r *rewriter) finish(dst, finish, native []byte, choice int) []byte {
 	if text(native) && len(native) <= 128 {
 		theirs = r.stamp.word(native)
 	}
+	if ours == "tool_calls" && r.chunk {
+		dst = r.fillArguments(dst, choice)
+	}
+	said := reason{ours, theirs}
+	if choice == 0 {
+		r.stamp.first = said
+	} else if r.stamp.first.ours != "" { // the answer's finish reason is that of its first choice
+		said = r.stamp.first
+	}
 	if r.fact.Finish == "" {
-		r.fact.Finish, r.fact.Native = ours, theirs
+		r.fact.Finish, r.fact.Native = said.ours, said.native
 	}
 	if ours == "error" && r.fact.Err == nil {
 		r.fact.Err = &UpstreamError{Code: 502, Message: "the upstream ended its answer with an error"}
@@ -62,8 +74,8 @@ func (s *Stamp) word(v []byte) string {
 	case `"tool_calls"`:
 		return "tool_calls"
 	}
-	if u := unquote(v); string(u) != s.finish {
-		s.finish = clean(string(u), 128)
+	if u := unquote(v); string(u) != s.vendor {
+		s.vendor = clean(string(u), 128)
 	}
-	return s.finish
+	return s.vendor
 }

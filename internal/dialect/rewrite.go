@@ -24,6 +24,8 @@ type rewriter struct {
 	created     bool
 	fingerprint bool
 	failed      bool // the text calls itself an error
+
+	bodyEnd, callsEnd int // where the delta of the choice being written ends, and its list of calls; 0 = it has none
 }
 
 // document rewrites the whole text. The opening of the object is the caller's to write.
@@ -156,6 +158,7 @@ func (r *rewriter) choiceList(dst []byte) []byte {
 func (r *rewriter) choice(dst []byte) []byte {
 	var finish, native []byte
 	number, index, body, logprobs := r.choices, false, false, false
+	r.bodyEnd, r.callsEnd = 0, 0
 	dst = append(dst, '{')
 	r.open()
 	for key, ok := r.key(); ok; key, ok = r.key() {
@@ -179,6 +182,7 @@ func (r *rewriter) choice(dst []byte) []byte {
 				body = true
 				dst = append(append(comma(dst), key...), ':')
 				dst = r.body(dst, number)
+				r.bodyEnd = len(dst) - 1
 			}
 		case "logprobs":
 			v := r.value()
@@ -202,6 +206,7 @@ func (r *rewriter) choice(dst []byte) []byte {
 	case body:
 	case r.chunk:
 		dst = append(dst, `,"delta":{}`...)
+		r.bodyEnd = len(dst) - 1
 	default:
 		dst = append(dst, `,"message":{"role":"assistant","content":null,"refusal":null}`...)
 	}

@@ -16,15 +16,10 @@ type Stamp struct {
 
 	upstreamID string
 	theirs     int64  // the time in the upstream's chunks, which our own chunks repeat
-	finish     string // last vendor word seen in native form, so that it is not copied again
+	vendor     string // last vendor word seen in native form, so that it is not copied again
+	first      reason // of choice 0
 	called     uint64 // choices (0–63) that have called a tool
 	calls      []call
-}
-
-// call is one tool call of a stream: which number we gave it.
-type call struct {
-	choice, theirs, ours int
-	id                   string
 }
 
 // Chunk is what one chunk of an upstream's stream said.
@@ -61,7 +56,10 @@ func (s *Stamp) AppendChunk(dst, data []byte) ([]byte, Chunk, error) {
 func (s *Stamp) AppendFinal(dst []byte, finish, native string, u hearth.Usage, b hearth.Bill) []byte {
 	dst = s.appendCreated(s.appendHead(dst, "chat.completion.chunk"))
 	dst = append(dst, `,"choices":[{"index":0,"delta":{},`...)
-	if finish == "" {
+	switch {
+	case s.called&1 != 0 && (finish == "" || finish == "stop"):
+		finish = "tool_calls"
+	case finish == "":
 		finish = "stop"
 	}
 	dst = appendFinish(dst, finish, native)
@@ -70,16 +68,21 @@ func (s *Stamp) AppendFinal(dst []byte, finish, native string, u hearth.Usage, b
 	return append(dst, '}')
 }
 
-// AppendErrorChunk appends the chunk that ends a stream which has failed half-way.
+// AppendErrorChunk appends the chunk that ends a stream which has failed half-way. The error is its first member: by
+// that alone some clients know it.
 func (s *Stamp) AppendErrorChunk(dst []byte, e *hearth.Error) []byte {
-	dst = s.appendCreated(s.appendHead(dst, "chat.completion.chunk"))
-	dst = append(dst, `,"error":`...)
+	dst = append(dst, `{"error":`...)
 	dst = appendErrorObject(dst, e)
+	dst = s.appendCreated(s.appendMembers(append(dst, ','), "chat.completion.chunk"))
 	return append(dst, `,"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error","native_finish_reason":null}]}`...)
 }
 
 func (s *Stamp) appendHead(dst []byte, object string) []byte {
-	dst = append(dst, `{"id":`...)
+	return s.appendMembers(append(dst, '{'), object)
+}
+
+func (s *Stamp) appendMembers(dst []byte, object string) []byte {
+	dst = append(dst, `"id":`...)
 	dst = appendQuoted(dst, s.ID)
 	dst = append(dst, `,"object":"`...)
 	dst = append(dst, object...)

@@ -40,7 +40,13 @@ func TestAppendChunk(t *testing.T) {
 			chunkHead + `,"choices":[{"index":0,"delta":{"reasoning":"hm","content":"a\u0062","reasoning_details":[{"type":"reasoning.text","text":"hm","format":"unknown","index":0}]},"finish_reason":null}],"created":99}`},
 		{"logprobs of the older API", `{"choices":[{"index":0,"delta":{},"logprobs":{"token_logprobs":[1]}}]}`, chunkHead + `,"choices":[{"index":0,"delta":{},"logprobs":null,"finish_reason":null}],"created":99}`},
 		{"arguments as an object", `{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":{"a":"b"}}}]}}]}`,
-			chunkHead + `,"choices":[{"index":0,"delta":{"tool_calls":[{"id":"c","function":{"name":"f","arguments":"{\"a\":\"b\"}"},"index":0}]},"finish_reason":null}],"created":99}`},
+			chunkHead + `,"choices":[{"index":0,"delta":{"tool_calls":[{"id":"c","function":{"name":"f","arguments":"{\"a\":\"b\"}"},"index":0,"type":"function"}]},"finish_reason":null}],"created":99}`},
+		{"nulls that strict clients refuse", `{"choices":[{"index":0,"delta":{"content":"x","audio":null,"function_call":null,"reasoning_details":null,"refusal":null,"y":null}}]}`,
+			chunkHead + `,"choices":[{"index":0,"delta":{"content":"x","refusal":null,"y":null},"finish_reason":null}],"created":99}`},
+		{"details in no more than one place", `{"choices":[{"index":0,"delta":{"reasoning_details":[],"reasoning":"hm"}}]}`,
+			chunkHead + `,"choices":[{"index":0,"delta":{"reasoning":"hm","reasoning_details":[{"type":"reasoning.text","text":"hm","format":"unknown","index":0}]},"finish_reason":null}],"created":99}`},
+		{"reasoning in no more than one place", `{"choices":[{"index":0,"delta":{"content":[{"thinking":"hm"}],"reasoning":"hm"}}]}`,
+			chunkHead + `,"choices":[{"index":0,"delta":{"reasoning":"hm","content":"","reasoning_details":[{"type":"reasoning.text","text":"hm","format":"unknown","index":0}]},"finish_reason":null}],"created":99}`},
 		{"null", `null`, ""},
 		{"no choices", `{"choices":[]}`, ""},
 		{"choices null", `{"choices":null,"usage":null}`, ""},
@@ -110,46 +116,6 @@ func TestAppendChunk_facts(t *testing.T) {
 	})
 }
 
-func TestAppendChunk_toolCalls(t *testing.T) {
-	calls := func(s *Stamp, deltas ...string) string {
-		var b strings.Builder
-		for _, d := range deltas {
-			got, _, err := s.AppendChunk(nil, []byte(`{"created":1,"choices":[{"index":0,"delta":{"tool_calls":[`+d+`]}}]}`))
-			if err != nil {
-				return err.Error()
-			}
-			_, rest, _ := strings.Cut(string(got), `"tool_calls":[`)
-			rest, _, _ = strings.Cut(rest, `]`)
-			b.WriteString(rest + ";")
-		}
-		return b.String()
-	}
-	for _, tt := range []struct {
-		name, want string
-		in         []string
-	}{
-		{"as they should be", `{"id":"a","index":0};{"x":1,"index":0};{"id":"b","index":1};{"x":2,"index":1};{"x":3,"index":0};`,
-			[]string{`{"index":0,"id":"a"}`, `{"index":0,"x":1}`, `{"index":1,"id":"b"}`, `{"index":1,"x":2}`, `{"index":0,"x":3}`}},
-		{"always 0", `{"id":"a","index":0};{"id":"b","index":1};{"x":1,"index":1};`, []string{`{"index":0,"id":"a"}`, `{"index":0,"id":"b"}`, `{"index":0,"x":1}`}},
-		{"no number at all", `{"id":"a","index":0},{"id":"b","index":1};{"x":1,"index":1};`, []string{`{"id":"a"},{"id":"b"}`, `{"x":1}`}},
-		{"id in every delta", `{"id":"a","index":0};{"id":"a","index":0};{"id":"b","index":1};`, []string{`{"id":"a"}`, `{"id":"a"}`, `{"id":"b"}`}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := calls(stamp(), tt.in...); got != tt.want {
-				t.Errorf("got  %s\nwant %s", got, tt.want)
-			}
-		})
-	}
-	t.Run("a stop after tool calls is tool_calls", func(t *testing.T) {
-		s := stamp()
-		calls(s, `{"id":"a"}`)
-		_, c, _ := s.AppendChunk(nil, []byte(`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`))
-		if c.Finish != "tool_calls" || c.Native != "stop" {
-			t.Errorf("%+v", c)
-		}
-	})
-}
-
 func TestAppendFinal(t *testing.T) {
 	t.Run("one choice, both finish reasons, usage", func(t *testing.T) {
 		bill := hearth.Bill{Cost: 1_500_000, PromptCost: 500_000, CompletionCost: 1_000_000, Currency: "KRW", ListIn: "USD",
@@ -168,6 +134,14 @@ func TestAppendFinal(t *testing.T) {
 		s.AppendChunk(nil, []byte(`{"created":5,"choices":[{"index":0,"delta":{}}]}`))
 		if got := string(s.AppendFinal(nil, "stop", "", hearth.Usage{}, hearth.Bill{})); !strings.Contains(got, `"created":5,`) {
 			t.Error(got)
+		}
+	})
+	t.Run("the finish reason is that of the first choice", func(t *testing.T) {
+		s := stamp()
+		s.AppendChunk(nil, []byte(`{"choices":[{"index":0,"delta":{},"finish_reason":"eos"}]}`))
+		_, c, _ := s.AppendChunk(nil, []byte(`{"choices":[{"index":1,"delta":{},"finish_reason":"length"}]}`))
+		if c.Finish != "stop" || c.Native != "eos" {
+			t.Errorf("%+v", c)
 		}
 	})
 	t.Run("nothing reported", func(t *testing.T) {
