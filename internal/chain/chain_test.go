@@ -115,6 +115,7 @@ func TestBuild(t *testing.T) {
 		"a draining slot is never preferred":                {req: list(exaone, gemma), slots: []hearth.SlotState{draining, asleep}, want: []string{localExaone, localGemma, acmeGemma, betaGemma}},
 		"resident first never crosses an external one":      {req: list(gemma, exaone), slots: []hearth.SlotState{asleep, ready}, want: []string{localGemma, acmeGemma, betaGemma, localExaone}},
 		"resident first does not apply under order":         {req: prefs(list(exaone, gemma), hearth.Preferences{Order: []string{"local-gpu"}}), slots: []hearth.SlotState{ready, asleep}, want: []string{localExaone, localGemma, acmeGemma, betaGemma}},
+		"nor under sort": {req: prefs(list(exaone, gemma), hearth.Preferences{Sort: "price", Only: []string{"local-gpu"}}), slots: []hearth.SlotState{ready, asleep}, want: []string{localExaone, localGemma}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := views(t, tc.slots...)
@@ -263,4 +264,51 @@ func TestBuildProperties(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The same model on several own nodes: the one that answers soonest comes first, whatever stands first in the
+// configuration.
+func TestBuild_SeveralNodes(t *testing.T) {
+	m := &hearth.Model{ID: "a/b"}
+	local := &hearth.Provider{Slug: hearth.LocalSlug, Kind: hearth.Local, Currency: "KRW"}
+	c := &hearth.Catalog{Currency: "KRW", Models: []*hearth.Model{m}, Providers: []*hearth.Provider{local}}
+	views := []hearth.SlotView{ // from last to first
+		{State: hearth.SlotFailed},
+		{State: hearth.SlotAsleep, OtherBusy: true},
+		{State: hearth.SlotAsleep},
+		{State: hearth.SlotStarting},
+		{State: hearth.SlotReady, Inflight: 1},
+		{State: hearth.SlotReady},
+	}
+	var want []string
+	for i := range views {
+		n := &hearth.Node{Name: fmt.Sprint("gpu-", i), Exclusive: true}
+		s := &hearth.Slot{Name: n.Name, Node: n, Model: m, Concurrency: 1}
+		c.Nodes, c.Slots = append(c.Nodes, n), append(c.Slots, s)
+		c.Endpoints = append(c.Endpoints, &hearth.Endpoint{Model: m, Provider: local, Tag: "local-gpu/" + n.Name, Slot: s})
+		want = append([]string{"local-gpu/" + n.Name + " a/b"}, want...)
+	}
+	if err := c.Seal(); err != nil {
+		t.Fatal(err)
+	}
+	req := hearth.Request{Models: []string{"a/b"}}
+	got, err := Build(&req, Views{Catalog: c, Slots: views}, now, ByPrice(&req))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, lines(got)); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestBuildEmpty_RetryAfterIsTheEarliestEnd(t *testing.T) {
+	v := views(t)
+	for i, s := range []time.Duration{40, 25, 30} {
+		v.Health[i] = hearth.EndpointHealth{Skip: hearth.SkipCooldown, Until: now.Add(s * time.Second)}
+	}
+	req := hearth.Request{Models: []string{gemma}}
+	_, err := Build(&req, v, now, ByPrice(&req))
+	if err == nil || err.Type != hearth.ErrCoolingDown || err.RetryAfter != 25*time.Second {
+		t.Errorf("got %+v", err)
+	}
 }

@@ -209,6 +209,20 @@ func TestRateLimit(t *testing.T) {
 	}
 }
 
+func TestRateLimit_ASuccessBeginsTheBackOffAnew(t *testing.T) {
+	h := tracker()
+	now := t0
+	for range 5 {
+		h.try(t, 0, now, RateLimited)
+		now = h.View()[0].Until
+	}
+	h.try(t, 0, now, Success)
+	h.try(t, 0, now, RateLimited)
+	if got := h.View()[0].Until.Sub(now); got != rateLimitFirst {
+		t.Errorf("back-off %s after a success, want %s", got, rateLimitFirst)
+	}
+}
+
 func TestKeyRefused(t *testing.T) {
 	h := tracker()
 	h.try(t, 0, t0, KeyRefused)
