@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"myip.co.kr/hearth"
+	"myip.co.kr/hearth/internal/journal"
 )
 
 // library is what the JSON library makes of g: the hand-made encoder must write the same bytes.
@@ -160,5 +161,23 @@ func TestShorten(t *testing.T) {
 	}
 	if len(g.Attempts) != 1001 || len(g.UserAgent) != len(long) {
 		t.Error("shorten changed what it was given")
+	}
+}
+
+func TestRecord_TooLongIsShortened(t *testing.T) {
+	b := open(t, t.TempDir(), journal.Options{})
+	g := sample("gen-1")
+	for range 3000 {
+		g.Drops = append(g.Drops, hearth.Drop{Model: "google/gemma-4-26b-a4b", Stage: hearth.StageConditions, Reason: strings.Repeat("because ", 20)})
+	}
+	if err := b.Record(g); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.journal.Used(); n > maxRecord {
+		t.Errorf("the journal holds %d bytes", n)
+	}
+	got, err := b.Generation(t.Context(), "gen-1")
+	if err != nil || got.Bill.Cost != g.Bill.Cost || !slices.Contains(got.Notes, noteShortened) {
+		t.Errorf("got %+v, %v", got, err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"myip.co.kr/hearth"
 	"myip.co.kr/hearth/internal/engine"
 	"myip.co.kr/hearth/internal/health"
+	"myip.co.kr/hearth/internal/slot"
 )
 
 // What the walk tells the memory of health, and what it gives back on its way.
@@ -83,6 +85,41 @@ func TestEveryProviderRejects(t *testing.T) {
 		if e.Type != hearth.ErrInvalidRequest || e.HTTPStatus() != want {
 			t.Errorf("an upstream's %d: %s %d", status, e.Type, e.HTTPStatus())
 		}
+	}
+}
+
+func TestPlaceInABusySlotIsNotAwaitedForLong(t *testing.T) {
+	url := serve(t, engine.New(engine.Config{Model: model}))
+	gpu := &hearth.Slot{Name: "gpu", Node: &hearth.Node{Name: "gpu-1", Exclusive: true}, Driver: "always", URL: url, Probe: "/health",
+		Concurrency: 1, Queue: 8, Wait: 10 * time.Second, QueueWait: 50 * time.Millisecond, StartTimeout: time.Minute}
+	w := newWorld(t, setup{slots: []*hearth.Slot{gpu}})
+	lease, err := w.relay.fleet.Acquire(t.Context(), slot.Ask{Slot: gpu, Budget: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lease.Release()
+	g := w.record(t, w.post(t, chat("")))
+	if a := g.Attempts[0]; g.Provider != "Primary" || a.Skip != hearth.SkipBusy || a.SlotWait > 5*time.Second {
+		t.Errorf("%+v, then %s", a, g.Provider)
+	}
+}
+
+func TestCallerWhoLeftBeforeAnAnswerIsA499(t *testing.T) {
+	w := newWorld(t, setup{})
+	w.fault(t, w.primary, engine.Control{Fault: engine.Hang})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		until(t, "the provider is asked", func() bool { return w.primary.Seen().Inflight > 0 })
+		cancel()
+	}()
+	rec := httptest.NewRecorder()
+	id := w.relay.Name(rec)
+	if err := w.relay.Chat(rec, httptest.NewRequestWithContext(ctx, http.MethodPost, "/", strings.NewReader(chat(""))), id, w.key); err != nil {
+		t.Error(err)
+	}
+	g, err := w.ledger.Generation(t.Context(), id)
+	if err != nil || g.HTTP != 499 || !g.Cancelled || g.Bill.Cost != 0 {
+		t.Errorf("%+v, %v", g, err)
 	}
 }
 
