@@ -100,7 +100,7 @@ func (c *demoCmd) Run(ctx context.Context, std streams) (err error) {
 		},
 	})
 	if err != nil {
-		return errors.Join(err, ln.Close())
+		return interrupted(ctx, errors.Join(err, ln.Close()))
 	}
 	d.Base = "http://" + reachable(ln.Addr()) + "/api/v1"
 	if err := d.print(std); err != nil {

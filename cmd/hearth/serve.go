@@ -62,7 +62,7 @@ type serveCmd struct {
 func (serveCmd) Help() string {
 	return `The first start on an empty data_dir makes one admin and one user key. They are printed if standard output is a
 terminal, else written to <data_dir>/first-keys, readable for the owner only. If MYIP_API_KEY is set at that start, it
-is accepted as the user key. SIGTERM and SIGINT end the gateway in order; a second one does not wait for requests.`
+is accepted as the user key. SIGTERM, SIGINT and SIGHUP end the gateway in order; a second one does not wait for requests.`
 }
 
 // Run serves until a signal comes.
@@ -91,7 +91,7 @@ func (c *serveCmd) Run(ctx context.Context, std streams) error {
 		FirstKeys: func(admin, user string) error { return handOutKeys(std.out, cfg.DataDir, admin, user) },
 	})
 	if err != nil {
-		return errors.Join(err, ln.Close())
+		return interrupted(ctx, errors.Join(err, ln.Close()))
 	}
 	log.Info("serving", "address", "http://"+ln.Addr().String()+"/api/v1", "models", len(a.Catalog.Models), "slots", len(a.Catalog.Slots))
 	return a.Serve(ctx, ln, hurry)
@@ -109,11 +109,17 @@ func listen(address, where string) (net.Listener, error) {
 	return ln, nil
 }
 
-// untilSignal returns a context that ends at the first SIGTERM or SIGINT; hurry is closed at the second.
+// untilSignal returns a context that ends at the first SIGTERM, SIGINT or SIGHUP (unless that is ignored, as under
+// nohup); hurry is closed at the second. A reader of our output that went away must not end us by SIGPIPE in the middle of
+// a shutdown: Ctrl-C ends the whole pipeline of "hearth serve | tee log", and tee is quicker.
 func untilSignal(parent context.Context) (ctx context.Context, hurry <-chan struct{}, stop func()) {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 2)
+	signal.Ignore(syscall.SIGPIPE)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	rush, quit := make(chan struct{}), make(chan struct{})
 	go func() {
 		seen := 0
@@ -130,6 +136,14 @@ func untilSignal(parent context.Context) (ctx context.Context, hurry <-chan stru
 		}
 	}()
 	return ctx, rush, func() { signal.Stop(signals); close(quit); cancel() }
+}
+
+// interrupted drops the errors of a start that a signal ended: what was cut short is of no interest then.
+func interrupted(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }
 
 // handOutKeys prints the first keys to a terminal, and writes them to a file that only the owner can read otherwise: a

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -162,14 +164,15 @@ func (a *Accounts) changed(ctx context.Context) error {
 // List reads all keys, oldest first.
 func (a *Accounts) List(ctx context.Context) ([]hearth.Key, error) { return a.store.Keys(ctx) }
 
-// Disable switches off the key with this id, name or label and returns it. The error is a *hearth.Error if there
-// is none, or several have the name.
+// Disable switches off the key with this id, name or label, or the key itself, and returns it: whoever finds a leaked key
+// holds nothing else. The error is a *hearth.Error if there is none, or several have the name; it does not repeat what may
+// be a key.
 func (a *Accounts) Disable(ctx context.Context, which string) (hearth.Key, error) {
 	list, err := a.store.Keys(ctx)
 	if err != nil {
 		return hearth.Key{}, err
 	}
-	k, err := pick(list, which)
+	k, err := a.pick(list, which)
 	if err != nil {
 		return hearth.Key{}, err
 	}
@@ -180,8 +183,11 @@ func (a *Accounts) Disable(ctx context.Context, which string) (hearth.Key, error
 	return k, a.changed(ctx)
 }
 
-// pick finds the one key meant: an id wins over a name, a name over a label.
-func pick(list []hearth.Key, which string) (hearth.Key, error) {
+// pick finds the one key meant: the key itself wins over an id, an id over a name, a name over a label.
+func (a *Accounts) pick(list []hearth.Key, which string) (hearth.Key, error) {
+	if i := slices.IndexFunc(list, func(k hearth.Key) bool { return k.Hash == hash(which) }); i >= 0 {
+		return list[i], nil
+	}
 	for _, field := range []func(*hearth.Key) string{
 		func(k *hearth.Key) string { return k.ID },
 		func(k *hearth.Key) string { return k.Name },
@@ -205,7 +211,10 @@ func pick(list []hearth.Key, which string) (hearth.Key, error) {
 		}
 		return hearth.Key{}, e
 	}
-	return hearth.Key{}, hearth.Errorf(hearth.ErrNotFound, "no key has the id, name or label %q", printable(which))
+	if strings.HasPrefix(which, a.prefix) {
+		return hearth.Key{}, hearth.Errorf(hearth.ErrNotFound, "there is no such key here; hearth keys list shows those there are")
+	}
+	return hearth.Key{}, hearth.Errorf(hearth.ErrNotFound, "no key has the id, name or label %q; hearth keys list shows those there are", printable(which))
 }
 
 // add stores a key and shows it to Authorise.

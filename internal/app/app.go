@@ -158,7 +158,7 @@ func (a *App) firstKeys(ctx context.Context, o Options) error {
 	user, userKey := "", hearth.Key{}
 	if o.AdoptKey != "" { // first of all: a key that cannot be accepted must leave the database empty
 		if userKey, err = a.Accounts.Adopt(ctx, "key from the environment", o.AdoptKey, false); err != nil {
-			return fmt.Errorf("accept the key given in the environment: %w", err)
+			return fmt.Errorf("the key in MYIP_API_KEY cannot be accepted, unset it or give another: %s", message(err))
 		}
 	} else if user, userKey, err = a.Accounts.Create(ctx, "first user key", false); err != nil {
 		return fmt.Errorf("make the first user key: %w", err)
@@ -175,6 +175,15 @@ func (a *App) firstKeys(ctx context.Context, o Options) error {
 			a.Accounts.Forget(ctx, adminKey.ID), a.Accounts.Forget(ctx, userKey.ID))
 	}
 	return nil
+}
+
+// message is what an error says to a caller, without its type.
+func message(err error) string {
+	var e *hearth.Error
+	if errors.As(err, &e) {
+		return e.Message
+	}
+	return err.Error()
 }
 
 // Close ends everything in the order of a shutdown: the journal is synced before engines are stopped, the database is

@@ -3,6 +3,7 @@ package config
 import (
 	"net"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -80,7 +81,17 @@ func (w *warner) placeholder(path, text string) {
 			return
 		}
 	}
+	for _, name := range placeholders.FindAllStringSubmatch(text, -1) {
+		if !slices.Contains(replaced, name[1]) {
+			w.add(path, "holds "+name[0]+", which is not replaced", "write ${port}, ${model}, ${api_key} or ${env:NAME}")
+		}
+	}
 }
+
+var (
+	placeholders = regexp.MustCompile(`\$\{([^}]{1,64})\}`)
+	replaced     = []string{"port", "model", "api_key"} // in commands and their environment
+)
 
 func (w *warner) provider(path string, p *Provider) {
 	if len(p.Models) == 0 {

@@ -119,7 +119,7 @@ func TestFleetOfProcesses(t *testing.T) {
 		eventually(t, "the slot has failed", func() bool { return f.View(0).State == hearth.SlotFailed })
 		_, err := f.Acquire(t.Context(), slot.Ask{Slot: c.Slots[0], Budget: time.Minute})
 		var r *slot.Refusal
-		if !errors.As(err, &r) || r.Word != hearth.SkipFailed || r.Message != "engine ended by signal: killed; see the slot's log" {
+		if !errors.As(err, &r) || r.Word != hearth.SkipFailed || r.Message != "engine ended by signal: killed; see the gateway's log" {
 			t.Errorf("refusal %v", err)
 		}
 		eventually(t, "the back-off is over", func() bool { return f.View(0).State == hearth.SlotAsleep })
@@ -129,7 +129,7 @@ func TestFleetOfProcesses(t *testing.T) {
 		f, c, _ := gpu(t, "--fail-start", "--load", "0s")
 		_, err := f.Acquire(t.Context(), slot.Ask{Slot: c.Slots[0], Budget: time.Minute})
 		var r *slot.Refusal
-		if !errors.As(err, &r) || r.Word != hearth.SkipFailed || r.Message != "engine exited with code 1; see the slot's log" {
+		if !errors.As(err, &r) || r.Word != hearth.SkipFailed || r.Message != "engine exited with code 1; see the gateway's log" {
 			t.Errorf("refusal %v", err)
 		}
 		if v := f.View(0); v.LastError != "engine exited with code 1: failed to load model: the file is truncated" {

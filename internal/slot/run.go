@@ -143,7 +143,7 @@ func (r *run) ended(ctx context.Context, err error, eng Engine) {
 			m.cause = "engine could not be started"
 		}
 		if exit := (*ExitError)(nil); errors.As(err, &exit) {
-			m.cause = exit.Error() + "; see the slot's log"
+			m.cause = exit.Error() + "; see the gateway's log"
 		}
 		args := []any{"slot", r.conf.Name, "error", m.detail}
 		if eng != nil {
