@@ -1,9 +1,15 @@
 package app_test
 
 import (
+	"bufio"
 	"errors"
+	"fmt"
+	"io"
+	"net"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"myip.co.kr/hearth/internal/app"
 	"myip.co.kr/hearth/internal/config"
@@ -40,5 +46,48 @@ func TestFirstKeysAreHandedOutOrForgotten(t *testing.T) {
 	defer a.Close(t.Context())
 	if admin != "" {
 		t.Error("a second start made keys again")
+	}
+}
+
+// A listener that fails ends the gateway, but not the requests that are under way.
+func TestServe_ListenerFails(t *testing.T) {
+	cfg, err := config.Parse(filepath.Join(t.TempDir(), "hearth.yaml"), []byte("currency: KRW\n"), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var user string
+	a, err := app.Open(t.Context(), cfg, app.Options{FirstKeys: func(_, u string) error { user = u; return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- a.Serve(t.Context(), ln, nil) }()
+	c, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	body := `{"model":"a/b","messages":[{"role":"user","content":"hi"}]}`
+	fmt.Fprintf(c, "POST /api/v1/chain HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", user, len(body))
+	r := bufio.NewReader(c)
+	if line, err := r.ReadString('\n'); err != nil || !strings.Contains(line, "100") { // the body is being read
+		t.Fatalf("%q, %v", line, err)
+	}
+	ln.Close()
+	select {
+	case err := <-done:
+		t.Errorf("the gateway ended before a request that was under way: %v", err)
+	case <-time.After(100 * time.Millisecond):
+		fmt.Fprint(c, body)
+		if rest, err := io.ReadAll(r); err != nil || !strings.Contains(string(rest), "model_not_found") {
+			t.Errorf("%q, %v", rest, err)
+		}
+		if err := <-done; !errors.Is(err, net.ErrClosed) {
+			t.Errorf("Serve: %v", err)
+		}
 	}
 }

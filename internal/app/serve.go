@@ -25,7 +25,7 @@ const (
 	engineStop = 60 * time.Second
 )
 
-// Serve answers on ln until ctx ends, and then shuts down: not ready for lame_duck, listener closed, waiters refused,
+// Serve answers on ln until ctx ends or ln fails, and then shuts down: not ready for lame_duck, listener closed, waiters refused,
 // requests in flight until grace, the rest ended with an error event, records synced, engines stopped, database
 // closed. hurry skips the waiting.
 func (a *App) Serve(ctx context.Context, ln net.Listener, hurry <-chan struct{}) error {
@@ -36,21 +36,23 @@ func (a *App) Serve(ctx context.Context, ln net.Listener, hurry <-chan struct{})
 	failed := make(chan error, 1)
 	go func() { failed <- srv.Serve(ln) }()
 	select {
-	case err := <-failed:
-		return errors.Join(fmt.Errorf("serve %s: %w", ln.Addr(), err), a.Close(context.WithoutCancel(ctx)))
+	case err := <-failed: // no new callers; those who are here are served to the end
+		failed <- err
 	case <-ctx.Done():
+		a.log.Info("shutting down", "lame_duck", a.cfg.Shutdown.LameDuck, "grace", a.cfg.Shutdown.Grace)
+		a.Server.Drain()
+		pause(a.cfg.Shutdown.LameDuck, hurry)
 	}
-	a.log.Info("shutting down", "lame_duck", a.cfg.Shutdown.LameDuck, "grace", a.cfg.Shutdown.Grace)
-	a.Server.Drain()
-	pause(a.cfg.Shutdown.LameDuck, hurry)
-
 	a.drain(srv, hurry, cancel)
-	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
-		a.log.Warn("the listener had failed before", "err", err)
+	err := <-failed
+	if errors.Is(err, http.ErrServerClosed) {
+		err = nil
+	} else {
+		err = fmt.Errorf("serve %s: %w", ln.Addr(), err)
 	}
 	end, stop := context.WithTimeout(context.WithoutCancel(ctx), engineStop)
 	defer stop()
-	err := a.Close(end)
+	err = errors.Join(err, a.Close(end))
 	a.log.Info("stopped", "clean", err == nil)
 	return err
 }
