@@ -53,6 +53,7 @@ type gateway struct {
 	cmd  *exec.Cmd
 	base string
 	log  *lockedBuffer
+	out  *os.File // where the next run writes, nil = log
 	done chan error
 	acme *engine.Provider
 	dir  string
@@ -151,6 +152,9 @@ func (g *gateway) run() {
 	g.base, g.log, g.done = "http://"+addr, new(lockedBuffer), make(chan error, 1)
 	g.cmd = exec.Command(program, "serve", "--config", g.path("hearth.yaml"), "--listen", addr)
 	g.cmd.Stdout, g.cmd.Stderr = g.log, g.log
+	if g.out != nil {
+		g.cmd.Stdout, g.cmd.Stderr = g.out, g.out
+	}
 	g.cmd.Env = append(os.Environ(), "MYIP_API_KEY="+apiKey)
 	g.cmd.WaitDelay = 5 * time.Second
 	if err := g.cmd.Start(); err != nil {

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"net/http"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -81,6 +82,41 @@ func TestShutdown(t *testing.T) {
 		}
 		if code := g.end(); code != 0 {
 			t.Errorf("exit code %d", code)
+		}
+	})
+}
+
+func TestLostTerminal(t *testing.T) {
+	t.Run("SIGHUP ends the gateway in order", func(t *testing.T) {
+		g := start(t, world{})
+		g.served(g.chat(ask(gemma, "")), local, gemma)
+		pids := g.engines()
+		g.signal(syscall.SIGHUP)
+		if code := g.end(); code != 0 || !gone(pids[0]) {
+			t.Errorf("exit code %d, engine gone %v", code, gone(pids[0]))
+		}
+	})
+	t.Run("the reader of the log goes away first, as in a pipeline that is interrupted", func(t *testing.T) {
+		g := start(t, world{gemmaArgs: []string{"--tokens-per-second", "30"}})
+		g.signal(syscall.SIGTERM)
+		g.end()
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.out = w
+		g.run()
+		w.Close()
+		s := g.stream(ask(gemma, `, "stream": true`))
+		s.next(t)
+		pids := g.engines()
+		r.Close()
+		g.signal(syscall.SIGTERM)
+		if last, done, _ := s.rest(t); done != "[DONE]" || !strings.Contains(last, `"finish_reason":"stop"`) {
+			t.Errorf("the stream ended with %s, %s", last, done)
+		}
+		if code := g.end(); code != 0 || !gone(pids[0]) {
+			t.Errorf("exit code %d, engine gone %v", code, gone(pids[0]))
 		}
 	})
 }
