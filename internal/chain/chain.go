@@ -41,6 +41,7 @@ func Build(req *hearth.Request, v Views, now time.Time, rank Rank) (hearth.Chain
 	for _, m := range models {
 		n += len(m.Endpoints)
 	}
+	b.noteNames()
 	b.chain.Candidates = make([]hearth.Candidate, 0, n)
 	for _, m := range models {
 		b.expand(m, rank)
@@ -48,11 +49,11 @@ func Build(req *hearth.Request, v Views, now time.Time, rank Rank) (hearth.Chain
 	if len(b.chain.Candidates) == 0 {
 		return b.chain, b.empty()
 	}
-	if len(req.Prefs.Order) == 0 && req.Prefs.Sort == "" {
-		residentFirst(b.chain.Candidates, v.Slots)
-	}
 	if req.Prefs.NoFallbacks {
 		b.cut()
+	}
+	if len(req.Prefs.Order) == 0 && req.Prefs.Sort == "" {
+		residentFirst(b.chain.Candidates, v.Slots)
 	}
 	return b.chain, nil
 }
@@ -172,7 +173,7 @@ func matchesAny(e *hearth.Endpoint, names []string) bool { return matchIndex(e, 
 
 func matchIndex(e *hearth.Endpoint, names []string) int {
 	i := slices.IndexFunc(names, func(n string) bool {
-		return n == e.Provider.Slug || n == e.Tag || strings.EqualFold(n, e.Provider.Name)
+		return strings.EqualFold(n, e.Provider.Slug) || strings.EqualFold(n, e.Tag) || strings.EqualFold(n, e.Provider.Name)
 	})
 	if i < 0 {
 		return len(names)

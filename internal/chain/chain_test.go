@@ -105,7 +105,10 @@ func TestBuild(t *testing.T) {
 		"order puts the named first within each model":  {req: prefs(list(gemma, exaone), hearth.Preferences{Order: []string{"beta", "acme"}}), want: []string{betaGemma, acmeGemma, localGemma, localExaone}},
 		"sort price re-sorts everything, local included": {req: prefs(hearth.Request{Models: []string{gemma}, Estimate: 1000, MaxTokens: 100},
 			hearth.Preferences{Sort: "price"}), want: []string{acmeGemma, localGemma, betaGemma}},
-		"no fallbacks cuts the whole chain to its first":    {req: prefs(list(gemma, exaone), hearth.Preferences{NoFallbacks: true}), want: []string{localGemma}},
+		"no fallbacks cuts the whole chain to its first": {req: prefs(list(gemma, exaone), hearth.Preferences{NoFallbacks: true}), want: []string{localGemma}},
+		"no fallbacks cuts before the resident is looked for: the first stays": {req: prefs(list(exaone, gemma), hearth.Preferences{NoFallbacks: true}),
+			slots: []hearth.SlotState{ready, asleep}, want: []string{localExaone}},
+		"names of providers in another case":                {req: prefs(list(gemma), hearth.Preferences{Only: []string{"ACME", "Local-GPU"}}), want: []string{localGemma, acmeGemma}},
 		"a prompt past the window leaves the slot out":      {req: hearth.Request{Models: []string{gemma}, Estimate: 32769}, want: []string{acmeGemma, betaGemma}},
 		"a prompt of exactly the window stays":              {req: hearth.Request{Models: []string{gemma}, Estimate: 32768}, want: []string{localGemma, acmeGemma, betaGemma}},
 		"images count at the endpoint's own weight":         {req: hearth.Request{Models: []string{gemma}, Estimate: 10, Images: 8}, want: []string{acmeGemma, betaGemma}},
@@ -150,7 +153,7 @@ func TestBuildEmpty(t *testing.T) {
 		"a prompt past every window": {req: hearth.Request{Models: []string{exaone}, Estimate: 40000}, views: views(t), wantType: hearth.ErrContextLength, wantText: "40000 tokens and the largest context window that may serve it holds 32768"},
 		"everything in cooldown":     {req: hearth.Request{Models: []string{gemma}}, views: cool(views(t), hearth.SkipCooldown, 41500*time.Millisecond, 0, 1, 2), wantType: hearth.ErrCoolingDown, wantText: "retry in 42s", retry: 41500 * time.Millisecond},
 		"the last stage names the error": {req: hearth.Request{Models: []string{gemma}, Estimate: 40000, Prefs: hearth.Preferences{Ignore: []string{"beta"}}},
-			views: cool(views(t), hearth.SkipRateLimited, 3*time.Second, 1), wantType: hearth.ErrCoolingDown, wantText: "retry in 3s", retry: 3 * time.Second},
+			views: cool(views(t), hearth.SkipRateLimited, 3*time.Second, 1), wantType: hearth.ErrCoolingDown, wantText: "rate limited by its provider; retry in 3s", retry: 3 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, err := Build(&tc.req, tc.views, now, nil)
@@ -161,6 +164,21 @@ func TestBuildEmpty(t *testing.T) {
 				t.Errorf("got %s %q retry %s\nwant %s %q retry %s", err.Type, err.Message, err.RetryAfter, tc.wantType, tc.wantText, tc.retry)
 			}
 		})
+	}
+}
+
+func TestNames(t *testing.T) {
+	req := &hearth.Request{Models: []string{gemma}, Prefs: hearth.Preferences{Ignore: []string{"local-gup", "beta"}, Order: []string{"ACME/fp8"}}}
+	c, err := Build(req, views(t), now, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{`provider.ignore: there is no provider "local-gup", did you mean local-gpu?`}, c.Notes); d != "" {
+		t.Error(d)
+	}
+	_, err = Build(&hearth.Request{Models: []string{gemma}, Prefs: hearth.Preferences{Only: []string{"acmee"}}}, views(t), now, nil)
+	if err == nil || !strings.Contains(err.Message, `there is no provider "acmee", did you mean acme?`) {
+		t.Errorf("got %v", err)
 	}
 }
 

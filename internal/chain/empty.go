@@ -2,6 +2,7 @@ package chain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,7 +27,11 @@ func (b *builder) empty() *hearth.Error {
 	switch stage {
 	case hearth.StageHealth:
 		end := b.earliestReturn()
-		e = hearth.Errorf(hearth.ErrCoolingDown, "every endpoint that could serve this request is cooling down after failures; retry in %s", wholeSeconds(end))
+		why := "cooling down after failures"
+		if b.onlyRateLimited() {
+			why = "rate limited by its provider"
+		}
+		e = hearth.Errorf(hearth.ErrCoolingDown, "every endpoint that could serve this request is %s; retry in %s", why, wholeSeconds(end))
 		e.RetryAfter = end
 	case hearth.StageCapability:
 		need := 0
@@ -39,10 +44,22 @@ func (b *builder) empty() *hearth.Error {
 		e.Param = "messages"
 	default:
 		e = hearth.Errorf(hearth.ErrNoEndpoints, "no endpoint may serve this request: %s", b.dropList())
+		for _, n := range b.chain.Notes {
+			if strings.HasPrefix(n, "provider.") {
+				e.Message += "; " + n
+			}
+		}
 	}
 	e.Drops = b.chain.Drops
 	e.Requested = b.req.Models
 	return e
+}
+
+// onlyRateLimited says whether what emptied the chain was rate limits and nothing else.
+func (b *builder) onlyRateLimited() bool {
+	return !slices.ContainsFunc(b.chain.Drops, func(d hearth.Drop) bool {
+		return d.Stage == hearth.StageHealth && d.Skip != hearth.SkipRateLimited
+	})
 }
 
 // dropListMax bounds the message; error.metadata.dropped holds all of them.
