@@ -26,7 +26,7 @@ var mayImport = map[string][]string{
 	"internal/market":   {"internal/chain", "internal/routing", "internal/health", "internal/slot"},
 	"internal/node":     {"internal/slot"},
 	"internal/driver":   {"internal/slot"},
-	"internal/dialect":  {"internal/sse"},
+	"internal/dialect":  {"internal/sse", "internal/suggest"},
 	"internal/config":   {"internal/suggest"},
 	"internal/chain":    {"internal/suggest"},
 	"internal/suggest":  {},

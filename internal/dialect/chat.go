@@ -113,13 +113,22 @@ type decoding struct {
 	from   int // where the text begins that has not been counted, inside of a counted member
 	seen   [fieldCounted + 1]bool
 	models []string
+	// routing: only where the request would go is asked for.
+	routing bool
 }
 
 var decoders = sync.Pool{New: func() any { return &decoding{dec: jsontext.NewDecoder(strings.NewReader(""))} }}
 
 // DecodeChat reads the body of a chat request. count gives a generous number of tokens for raw JSON text. Every
 // error is a *hearth.Error of type invalid_request or unsupported that names the field; it never repeats content.
-func DecodeChat(raw []byte, count func([]byte) int) (*Chat, error) {
+func DecodeChat(raw []byte, count func([]byte) int) (*Chat, error) { return decode(raw, count, false) }
+
+// DecodeRouting reads a body only to see where it would go: the messages may be missing, and are then taken to be empty.
+func DecodeRouting(raw []byte, count func([]byte) int) (*Chat, error) {
+	return decode(raw, count, true)
+}
+
+func decode(raw []byte, count func([]byte) int, routing bool) (*Chat, error) {
 	if len(raw) > math.MaxInt32 {
 		return nil, hearth.Errorf(hearth.ErrPayloadTooLarge, "the body is too large")
 	}
@@ -128,7 +137,7 @@ func DecodeChat(raw []byte, count func([]byte) int) (*Chat, error) {
 	d := decoders.Get().(*decoding)
 	d.src = *bytes.NewBuffer(raw)
 	d.dec.Reset(&d.src, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	d.raw, d.chat, d.count, d.tokens, d.models = raw, c, count, 0, nil
+	d.raw, d.chat, d.count, d.tokens, d.models, d.routing = raw, c, count, 0, nil, routing
 	d.seen = [len(d.seen)]bool{}
 	err := d.body()
 	d.src = bytes.Buffer{}
@@ -172,7 +181,10 @@ func (d *decoding) body() error {
 func (d *decoding) finish() error {
 	c := d.chat
 	if !d.seen[fieldMessages] {
-		return hearth.Invalid("messages", "messages is required")
+		if !d.routing {
+			return hearth.Invalid("messages", "messages is required")
+		}
+		d.note("messages is missing: the prompt is taken to be empty")
 	}
 	if len(d.models) > 0 {
 		if len(c.Models) > 0 {

@@ -64,6 +64,8 @@ func (d *decoding) message(n int) error {
 			role = true
 		case string(key) == "content" && d.dec.PeekKind() == '[':
 			err = d.parts()
+		case string(key) == "content" && d.dec.PeekKind() != '"' && d.dec.PeekKind() != 'n':
+			err = d.wrongKind(fmt.Sprintf("messages[%d].content", n), "content must be a string, an array of parts or null")
 		case foldsTo(key, "role"):
 			err = hearth.Invalid(fmt.Sprintf("messages[%d].%s", n, cleanKey(key)), "%s is not a field of a message; write \"role\"", cleanKey(key))
 		default:

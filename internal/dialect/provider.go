@@ -3,10 +3,12 @@ package dialect
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"myip.co.kr/hearth"
+	"myip.co.kr/hearth/internal/suggest"
 )
 
 var providerKeys = []string{
@@ -31,7 +33,7 @@ func (d *decoding) provider(val jsontext.Value) error {
 		i := slices.IndexFunc(providerKeys, func(k string) bool { return k == string(key) })
 		if i < 0 {
 			name := cleanKey(key)
-			return hearth.Invalid("provider."+name, "provider has no field %s; did you mean %q?", name, nearest(name, providerKeys))
+			return hearth.Invalid("provider."+name, "provider has no field %s; %s", name, meant(name))
 		}
 		if seen&(1<<i) != 0 {
 			return hearth.Invalid("provider."+providerKeys[i], "%s stands more than once in provider", providerKeys[i])
@@ -156,27 +158,10 @@ func hardFilter(param, key string, val jsontext.Value) error {
 	}
 }
 
-// nearest is the known word with the fewest edits from s.
-func nearest(s string, known []string) string {
-	return slices.MinFunc(known, func(a, b string) int { return edits(s, a) - edits(s, b) })
-}
-
-// edits is the Levenshtein distance.
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+// meant says which field of provider could have been meant, or which there are.
+func meant(name string) string {
+	if near := suggest.Nearest(name, providerKeys, 1); len(near) > 0 {
+		return fmt.Sprintf("did you mean %q?", near[0])
 	}
-	for i := range len(a) {
-		diag := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diag
-			if a[i] != b[j] {
-				cost = 1 + min(diag, row[j], row[j+1])
-			}
-			diag, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
+	return "it has " + strings.Join(providerKeys, ", ")
 }

@@ -56,16 +56,22 @@ func (s *Stamp) AppendChunk(dst, data []byte) ([]byte, Chunk, error) {
 func (s *Stamp) AppendFinal(dst []byte, finish, native string, u hearth.Usage, b hearth.Bill) []byte {
 	dst = s.appendCreated(s.appendHead(dst, "chat.completion.chunk"))
 	dst = append(dst, `,"choices":[{"index":0,"delta":{},`...)
-	switch {
-	case s.called&1 != 0 && (finish == "" || finish == "stop"):
-		finish = "tool_calls"
-	case finish == "":
-		finish = "stop"
-	}
-	dst = appendFinish(dst, finish, native)
+	dst = appendFinish(dst, s.FinishReason(finish), native)
 	dst = append(dst, `}],"usage":`...)
 	dst = AppendUsage(dst, u, b)
 	return append(dst, '}')
+}
+
+// FinishReason is the finish reason of a complete stream to be told when the upstream said this one, "" for none: agents
+// loop on streams that end without any, and on calls of tools that end in "stop".
+func (s *Stamp) FinishReason(said string) string {
+	switch {
+	case s.called&1 != 0 && (said == "" || said == "stop"):
+		return "tool_calls"
+	case said == "":
+		return "stop"
+	}
+	return said
 }
 
 // AppendErrorChunk appends the chunk that ends a stream which has failed half-way. The error is its first member: by

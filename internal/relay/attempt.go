@@ -62,6 +62,8 @@ func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange,
 		o.left(err)
 	case failure != nil:
 		verdict = o.failed(failure)
+		x.raw = failure.Raw
+		r.alert(e, failure)
 	case opened.Cut != nil:
 		verdict = o.failed(opened.Cut)
 		o.Verdict, o.failure = hearth.Broken, opened.Cut
@@ -94,6 +96,14 @@ func (r *Relay) forward(x *exchange, e *hearth.Endpoint, call *upstream.Call) {
 
 // minPooledForward is the smallest body, in bytes, whose copy is worth keeping the buffer of.
 const minPooledForward = 16 << 10
+
+// alert tells the operator of what only they can mend: a provider that refuses our account.
+func (r *Relay) alert(e *hearth.Endpoint, f *upstream.Failure) {
+	refused := f.Status == http.StatusPaymentRequired || f.Status == http.StatusForbidden
+	if f.Blame == hearth.BlameAccount || refused && f.Blame == hearth.BlameEndpoint {
+		r.log.Warn("a provider refuses our account: check its api_key and credit", "provider", e.Provider.Slug, "endpoint", e.ID, "status", f.Status)
+	}
+}
 
 // left notes that the request's context ended: the caller went away, or the gateway is shutting down.
 func (o *outcome) left(err error) {

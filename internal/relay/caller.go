@@ -75,15 +75,16 @@ func first(h http.Header, names ...string) string {
 }
 
 // callersPatience bounds the wait for slots by what the caller said: X-MyIP-Max-Wait in seconds, else the SDK's own
-// timeout less two seconds for the answer.
-func (r *Relay) callersPatience(h http.Header, wait time.Duration) time.Duration {
-	if s, ok := seconds(h.Get(r.names.maxWait)); ok {
-		return min(wait, s)
+// timeout less two seconds for the answer. It is not ok if our header holds no such number.
+func (r *Relay) callersPatience(h http.Header, wait time.Duration) (left time.Duration, ok bool) {
+	if v := h.Get(r.names.maxWait); v != "" {
+		s, ok := seconds(v)
+		return min(wait, s), ok
 	}
 	if s, ok := seconds(h.Get("X-Stainless-Timeout")); ok {
-		return min(wait, max(s-2*time.Second, 0))
+		return min(wait, max(s-2*time.Second, 0)), true
 	}
-	return wait
+	return wait, true
 }
 
 // seconds reads a number of seconds between 0 and a day; anything else is ignored.
@@ -98,9 +99,9 @@ func seconds(v string) (time.Duration, bool) {
 	return time.Duration(s * float64(time.Second)), true
 }
 
-// readBody reads the whole body within the request's and the process's budget. free gives budget and buffer back; calls
+// ReadBody reads the whole body within the request's and the process's budget. free gives budget and buffer back; calls
 // after the first do nothing.
-func (r *Relay) readBody(w http.ResponseWriter, req *http.Request) (raw []byte, free func(), err error) {
+func (r *Relay) ReadBody(w http.ResponseWriter, req *http.Request) (raw []byte, free func(), err error) {
 	if req.ContentLength > r.opt.MaxBody {
 		w.Header().Set("Connection", "close") // the body is not read
 		return nil, nil, r.tooLarge()

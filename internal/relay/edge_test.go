@@ -199,21 +199,22 @@ func TestCallersPatience(t *testing.T) {
 	for name, tc := range map[string]struct {
 		header, value string
 		want          time.Duration
+		bad           bool
 	}{
-		"nothing said":             {"X-Other", "1", 90 * time.Second},
-		"our header":               {"X-MyIP-Max-Wait", "1.5", 1500 * time.Millisecond},
-		"longer than the slot":     {"X-MyIP-Max-Wait", "900", 90 * time.Second},
-		"the SDK's timeout":        {"X-Stainless-Timeout", "10", 8 * time.Second},
-		"an SDK in a great hurry":  {"X-Stainless-Timeout", "1", 0},
-		"not a number":             {"X-MyIP-Max-Wait", "soon", 90 * time.Second},
-		"not a number that is one": {"X-MyIP-Max-Wait", "NaN", 90 * time.Second},
-		"negative":                 {"X-MyIP-Max-Wait", "-1", 90 * time.Second},
+		"nothing said":             {"X-Other", "1", 90 * time.Second, false},
+		"our header":               {"X-MyIP-Max-Wait", "1.5", 1500 * time.Millisecond, false},
+		"longer than the slot":     {"X-MyIP-Max-Wait", "900", 90 * time.Second, false},
+		"the SDK's timeout":        {"X-Stainless-Timeout", "10", 8 * time.Second, false},
+		"an SDK in a great hurry":  {"X-Stainless-Timeout", "1", 0, false},
+		"not a number":             {"X-MyIP-Max-Wait", "soon", 0, true},
+		"not a number that is one": {"X-MyIP-Max-Wait", "NaN", 0, true},
+		"negative":                 {"X-MyIP-Max-Wait", "-1", 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := http.Header{}
 			h.Set(tc.header, tc.value)
-			if got := r.callersPatience(h, 90*time.Second); got != tc.want {
-				t.Errorf("got %s, want %s", got, tc.want)
+			if got, ok := r.callersPatience(h, 90*time.Second); ok == tc.bad || ok && got != tc.want {
+				t.Errorf("got %s, ok %v; want %s", got, ok, tc.want)
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"errors"
 	"math/rand/v2"
 	"net/http"
 	"runtime/debug"
@@ -99,7 +100,7 @@ func (r *Relay) settle(x *exchange, o *outcome) {
 	case o.answer != nil:
 		g.Usage, g.FinishReason, g.NativeFinish = o.answer.Usage, o.answer.Finish, o.answer.Native
 	case o.stream != nil:
-		g.Usage, g.FinishReason, g.NativeFinish = o.stream.Usage, o.stream.FinishReason(), o.stream.Native
+		g.Usage, g.FinishReason, g.NativeFinish = o.stream.Usage, x.stamp.FinishReason(o.stream.Finish), o.stream.Native
 	}
 	switch o.Verdict {
 	case hearth.Broken:
@@ -110,7 +111,9 @@ func (r *Relay) settle(x *exchange, o *outcome) {
 	bill, err := meter.Settle(e, g.Usage, meter.Outcome{Currency: r.catalog.Currency, Finish: g.FinishReason})
 	if err != nil {
 		r.log.Error("usage not billable", "generation", g.ID, "endpoint", e.ID, "err", err)
-		g.Usage = hearth.Usage{}
+		if errors.Is(err, meter.ErrUsage) {
+			g.Usage = hearth.Usage{}
+		}
 	}
 	g.Bill = bill
 }
@@ -149,7 +152,9 @@ func (r *Relay) reject(w http.ResponseWriter, x *exchange, e *hearth.Error) erro
 
 // fail ends a request of which every candidate failed. Nothing is charged.
 func (r *Relay) fail(x *exchange) error {
-	return r.refuse(x, chainError(x.gen.Attempts, x.gen.Requested))
+	e := chainError(x.gen.Attempts, x.gen.Requested)
+	e.Raw = x.raw
+	return r.refuse(x, e)
 }
 
 func (r *Relay) refuse(x *exchange, e *hearth.Error) error {

@@ -78,6 +78,7 @@ type exchange struct {
 	waitLeft time.Duration // what all slot waits of the request together may still take
 	size     int           // of the body, in bytes
 	free     func()        // gives the body's buffer and budget back: chat must not be forwarded afterwards
+	raw      string        // the last upstream's own words for its failure
 	begun    bool          // headers of an answer went to the caller
 	worth    bool          // the request is to be recorded
 	recorded bool
@@ -87,7 +88,7 @@ type exchange struct {
 // An error that is returned has been recorded and nothing has been sent; the server writes it.
 func (r *Relay) Chat(w http.ResponseWriter, req *http.Request, id string, key *hearth.Key) (err error) {
 	x := r.begin(req, id, key)
-	raw, free, err := r.readBody(w, req)
+	raw, free, err := r.ReadBody(w, req)
 	if err != nil {
 		return err
 	}
@@ -170,7 +171,11 @@ func (r *Relay) build(x *exchange, req *http.Request) (hearth.Chain, *hearth.Err
 			x.waitLeft = max(x.waitLeft, c.Endpoint.Slot.Wait)
 		}
 	}
-	x.waitLeft = r.callersPatience(req.Header, x.waitLeft)
+	if left, ok := r.callersPatience(req.Header, x.waitLeft); ok {
+		x.waitLeft = left
+	} else {
+		x.gen.Notes = append(x.gen.Notes, r.opt.HeaderPrefix+"-Max-Wait ignored: it is not a number of seconds from 0 to 86400")
+	}
 	return ch, err
 }
 
@@ -188,7 +193,7 @@ type Explained struct {
 // Explain builds the chain of a request body from the present state and calls nobody. A request that no candidate can
 // serve is explained too; only one that cannot be read, or names an unknown model alone, is an error.
 func (r *Relay) Explain(raw []byte) (Explained, error) {
-	chat, err := dialect.DecodeChat(raw, estimate.JSON)
+	chat, err := dialect.DecodeRouting(raw, estimate.JSON)
 	if err != nil {
 		return Explained{}, err
 	}
@@ -199,11 +204,6 @@ func (r *Relay) Explain(raw []byte) (Explained, error) {
 	}
 	ch.Notes = append(append([]string(nil), chat.Notes...), ch.Notes...)
 	return Explained{&chat.Request, ch, v.Slots}, nil
-}
-
-// ReadBody reads a request's body within the request's and the process's budget. free gives the budget back.
-func (r *Relay) ReadBody(w http.ResponseWriter, req *http.Request) (raw []byte, free func(), err error) {
-	return r.readBody(w, req)
 }
 
 // Generation finds the record of a request by its id. Whether the caller may see it is for the server to decide, by its

@@ -82,6 +82,12 @@ func TestAnswer(t *testing.T) {
 			t.Errorf("prompt in %s", s)
 		}
 	})
+	t.Run("a limit of patience that is no number is noted", func(t *testing.T) {
+		w := newWorld(t, setup{})
+		if a := w.post(t, chat(""), "X-MyIP-Max-Wait", "soon"); a.status != 200 || !strings.Contains(a.header.Get("X-Myip-Note"), "X-MyIP-Max-Wait ignored") {
+			t.Errorf("%d, note %q", a.status, a.header.Get("X-Myip-Note"))
+		}
+	})
 	t.Run("an unknown model in a list is noted", func(t *testing.T) {
 		w := newWorld(t, setup{})
 		a := w.post(t, `{"models": ["no/such", "`+model+`"], "messages": [{"role":"user","content":"x"}]}`)
@@ -252,6 +258,15 @@ func TestWholeChainFails(t *testing.T) {
 		a := w.post(t, chat(""))
 		if e := object(t, a.body); a.status != 503 || at(e, "error", "type") != "endpoints_cooling_down" || at(e, "error", "availability", "retry_after") != float64(1) {
 			t.Errorf("%d %s", a.status, a.body)
+		}
+	})
+	t.Run("the last upstream's own words are told", func(t *testing.T) {
+		w := newWorld(t, setup{})
+		w.fault(t, w.primary, engine.Control{Fault: engine.F400})
+		w.fault(t, w.backup, engine.Control{Fault: engine.F400})
+		e := object(t, w.post(t, chat("")).body)
+		if raw, _ := at(e, "error", "metadata", "raw").(string); raw == "" || at(e, "error", "metadata", "provider_name") != "Backup" {
+			t.Errorf("metadata %v", at(e, "error", "metadata"))
 		}
 	})
 	t.Run("the smallest Retry-After of all", func(t *testing.T) {

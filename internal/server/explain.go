@@ -2,8 +2,6 @@ package server
 
 import (
 	"net/http"
-
-	"myip.co.kr/hearth"
 )
 
 // Explanation is the answer of POST /api/v1/chain.
@@ -13,10 +11,10 @@ type Explanation struct {
 
 // Chain is the chain that a request would get now, every drop and its reason.
 type Chain struct {
-	Candidates []Candidate   `json:"candidates"` // in the order in which they will be tried
-	Dropped    []hearth.Drop `json:"dropped"`
-	Notes      []string      `json:"notes"`           // what was accepted and ignored
-	Estimate   int           `json:"estimate_tokens"` // generous size of the prompt, images not included
+	Candidates []Candidate `json:"candidates"` // in the order in which they will be tried
+	Dropped    []Dropped   `json:"dropped"`
+	Notes      []string    `json:"notes"`           // what was accepted and ignored
+	Estimate   int         `json:"estimate_tokens"` // generous size of the prompt, images not included
 }
 
 // Candidate is one endpoint in a chain.
@@ -60,8 +58,11 @@ func (s *Server) Explain(raw []byte) (Explanation, error) {
 		return Explanation{}, err
 	}
 	j := Chain{
-		Candidates: []Candidate{}, Dropped: append([]hearth.Drop{}, x.Chain.Drops...),
+		Candidates: []Candidate{}, Dropped: []Dropped{},
 		Notes: append([]string{}, x.Chain.Notes...), Estimate: x.Request.Estimate,
+	}
+	for _, d := range x.Chain.Drops {
+		j.Dropped = append(j.Dropped, dropped(d))
 	}
 	for _, c := range x.Chain.Candidates {
 		e := c.Endpoint

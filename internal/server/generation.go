@@ -57,18 +57,18 @@ type generationJSON struct {
 	CacheDiscount      *hearth.Nano   `json:"cache_discount"`
 	UpstreamCost       *hearth.Nano   `json:"upstream_inference_cost"`
 
-	Currency    string        `json:"currency"`
-	CostDetails costJSON      `json:"cost_details"`
-	UsageSource string        `json:"usage_source"` // "upstream", or "none": the upstream reported no usage
-	Requested   []string      `json:"requested_models"`
-	Endpoint    *string       `json:"endpoint_id"`
-	Estimate    int           `json:"estimate_tokens"`
-	Status      int           `json:"http_status"`
-	Error       *string       `json:"error_type"`
-	Duration    int64         `json:"duration"`
-	Title       *string       `json:"title"`
-	Notes       []string      `json:"notes"`
-	Dropped     []hearth.Drop `json:"dropped"`
+	Currency    string    `json:"currency"`
+	CostDetails costJSON  `json:"cost_details"`
+	UsageSource string    `json:"usage_source"` // "upstream", or "none": the upstream reported no usage
+	Requested   []string  `json:"requested_models"`
+	Endpoint    *string   `json:"endpoint_id"`
+	Estimate    int       `json:"estimate_tokens"`
+	Status      int       `json:"http_status"`
+	Error       *string   `json:"error_type"`
+	Duration    int64     `json:"duration"`
+	Title       *string   `json:"title"`
+	Notes       []string  `json:"notes"`
+	Dropped     []Dropped `json:"dropped"`
 }
 
 // costJSON is what the bill was computed from: the provider's own price and currency, the rate and the margin.
@@ -134,7 +134,7 @@ func (s *Server) generationJSON(g *hearth.Generation, numeric bool) generationJS
 		Usage: g.Bill.Cost, TotalCost: g.Bill.Cost, UpstreamCost: &g.Bill.Cost, Currency: g.Bill.Currency,
 		UsageSource: "upstream", Requested: g.Requested, Endpoint: orNull(g.Endpoint), Estimate: g.Estimate, Status: g.HTTP,
 		Error: orNull(g.Error), Duration: g.Duration.Milliseconds(), Title: orNull(g.Title),
-		Notes: append([]string{}, g.Notes...), Dropped: append([]hearth.Drop{}, g.Drops...),
+		Notes: append([]string{}, g.Notes...), Dropped: excluded(g.Drops),
 		CostDetails: costJSON{
 			PromptCost: g.Bill.PromptCost, CompletionCost: g.Bill.CompletionCost,
 			ProviderCost: g.Bill.Upstream.String(), ProviderIn: g.Bill.ListIn,
@@ -182,6 +182,31 @@ func (s *Server) responses(g *hearth.Generation, numeric bool) []responseJSON {
 	}
 	if g.Endpoint == "" && !g.Cancelled { // the chain was walked to its end
 		skipped(len(g.Attempts))
+	}
+	return out
+}
+
+// Dropped is one candidate that was left out, and why.
+type Dropped struct {
+	Model    string            `json:"model"`
+	Provider string            `json:"provider_slug,omitzero"`
+	Endpoint string            `json:"endpoint,omitzero"`
+	Stage    hearth.Stage      `json:"stage"`
+	Reason   string            `json:"reason"`
+	Skip     hearth.SkipReason `json:"skip_reason,omitzero"`
+}
+
+func dropped(d hearth.Drop) Dropped {
+	return Dropped{d.Model, d.Provider, d.Endpoint, d.Stage, d.Reason, d.Skip}
+}
+
+// excluded are the drops that do not stand in provider_responses: those by the caller's own conditions.
+func excluded(drops []hearth.Drop) []Dropped {
+	out := []Dropped{}
+	for _, d := range drops {
+		if d.Skip == "" {
+			out = append(out, dropped(d))
+		}
 	}
 	return out
 }
