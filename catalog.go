@@ -79,13 +79,14 @@ type Endpoint struct {
 	Disabled      bool
 	Slot          *Slot // local endpoints only
 
-	rankPrompt, rankCompletion, rankRequest float64 // Price per token and per request, for ordering only
+	rankPrompt, rankCompletion, rankImage, rankRequest float64 // Price per token, image and request, for ordering only
 }
 
-// Expected is what a request of in prompt tokens and out completion tokens is expected to cost at the endpoint, in the
-// billing currency. It orders endpoints; a bill is never computed with it.
-func (e *Endpoint) Expected(in, out int) float64 {
-	return float64(in)*e.rankPrompt + float64(out)*e.rankCompletion + e.rankRequest
+// Expected is what a request of in prompt tokens (those of its images among them), out completion tokens and so many
+// images is expected to cost at the endpoint, in the billing currency. It orders endpoints; a bill is never computed
+// with it.
+func (e *Endpoint) Expected(in, out, images int) float64 {
+	return float64(in)*e.rankPrompt + float64(out)*e.rankCompletion + float64(images)*e.rankImage + e.rankRequest
 }
 
 // Local says whether the endpoint's prompt stays in the house.
@@ -243,6 +244,7 @@ func (c *Catalog) sealEndpoint(i int, e *Endpoint) error {
 	e.Price = e.List.Times(e.Rate.Mul(decimal.New(1, 0).Add(e.Provider.Margin)))
 	e.rankPrompt = e.Price.Prompt.Shift(-6).InexactFloat64()
 	e.rankCompletion = e.Price.Completion.Shift(-6).InexactFloat64()
+	e.rankImage = e.Price.Image.InexactFloat64()
 	e.rankRequest = e.Price.Request.InexactFloat64()
 	return nil
 }

@@ -53,8 +53,8 @@ func TestSeal(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	if e := m.Endpoints[1]; e.Expected(1_000_000, 1_000_000) < 439.30 || e.Expected(1_000_000, 1_000_000) > 439.32 {
-		t.Errorf("expected price %v", e.Expected(1_000_000, 1_000_000))
+	if e := m.Endpoints[1]; e.Expected(1_000_000, 1_000_000, 0) < 439.30 || e.Expected(1_000_000, 1_000_000, 0) > 439.32 {
+		t.Errorf("expected price %v", e.Expected(1_000_000, 1_000_000, 0))
 	}
 	for name, tc := range map[string]struct {
 		edit func(*hearth.Catalog)
@@ -89,15 +89,18 @@ func TestSlotViewStatus(t *testing.T) {
 	}
 }
 
-func TestExpected_CountsThePricePerRequest(t *testing.T) {
+func TestExpected_CountsThePricesPerRequestAndImage(t *testing.T) {
 	m := &hearth.Model{ID: "a/b"}
 	p := &hearth.Provider{Slug: "acme", Kind: hearth.External, Currency: "KRW"}
-	e := &hearth.Endpoint{Model: m, Provider: p, Tag: "acme", List: hearth.Price{Prompt: decimal.NewFromInt(30), Request: decimal.NewFromInt(5)}}
+	e := &hearth.Endpoint{Model: m, Provider: p, Tag: "acme", List: hearth.Price{Prompt: decimal.NewFromInt(30), Request: decimal.NewFromInt(5), Image: decimal.NewFromInt(7)}}
 	c := &hearth.Catalog{Currency: "KRW", Models: []*hearth.Model{m}, Providers: []*hearth.Provider{p}, Endpoints: []*hearth.Endpoint{e}}
 	if err := c.Seal(); err != nil {
 		t.Fatal(err)
 	}
-	if got := e.Expected(1_000_000, 0); got != 35 {
+	if got := e.Expected(1_000_000, 0, 0); got != 35 {
 		t.Errorf("a request of a million tokens is expected to cost %v", got)
+	}
+	if got := e.Expected(1_000_000, 0, 2); got != 49 {
+		t.Errorf("a request of a million tokens and two images is expected to cost %v", got)
 	}
 }

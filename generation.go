@@ -15,8 +15,9 @@ type Generation struct {
 	APIType   string    `json:"api_type"` // "completions"
 	Streamed  bool      `json:"streamed,omitzero"`
 
-	Requested []string  `json:"requested"` // the models asked for, aliases not followed
-	Estimate  int       `json:"estimate"`  // prompt estimate in tokens
+	Requested []string  `json:"requested"`       // the models asked for, aliases not followed
+	Estimate  int       `json:"estimate"`        // prompt estimate in tokens
+	Images    int       `json:"images,omitzero"` // images in the request; an answer is charged for each
 	Attempts  []Attempt `json:"attempts,omitzero"`
 	Drops     []Drop    `json:"drops,omitzero"`
 	Notes     []string  `json:"notes,omitzero"`

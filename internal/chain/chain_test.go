@@ -133,6 +133,27 @@ func TestBuild(t *testing.T) {
 	}
 }
 
+func TestBuild_SortsByThePricePerImage(t *testing.T) {
+	v := views(t)
+	v.Catalog.Endpoints[1].List.Image = decimal.NewFromInt(1) // of acme/fp8, else the cheapest
+	if err := v.Catalog.Seal(); err != nil {
+		t.Fatal(err)
+	}
+	for images, want := range map[int][]string{
+		0: {acmeGemma, localGemma, betaGemma},
+		1: {localGemma, betaGemma, acmeGemma},
+	} {
+		req := hearth.Request{Models: []string{gemma}, Estimate: 1000, MaxTokens: 100, Images: images, Prefs: hearth.Preferences{Sort: "price"}}
+		got, err := Build(&req, v, now, ByPrice(&req))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, lines(got)); d != "" {
+			t.Errorf("%d images: %s", images, d)
+		}
+	}
+}
+
 func TestBuildEmpty(t *testing.T) {
 	cool := func(v Views, skip hearth.SkipReason, until time.Duration, endpoints ...int) Views {
 		for _, i := range endpoints {

@@ -107,7 +107,7 @@ func sortByPrice(cs []hearth.Candidate, req *hearth.Request) {
 	price, place, old := fewPrices[:0], fewPlaces[:0], append(fewOld[:0], cs...)
 	for i := range old {
 		e := old[i].Endpoint
-		p := e.Expected(req.Estimate+req.Images*e.ImageTokens, out)
+		p := e.Expected(req.Estimate+req.Images*e.ImageTokens, out, req.Images)
 		price, place = append(price, p), append(place, i)
 		j := i
 		for ; j > 0 && (p < price[j-1] || p == price[j-1] && e.Tag < old[place[j-1]].Endpoint.Tag); j-- {

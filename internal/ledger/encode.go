@@ -33,6 +33,7 @@ func encode(g *hearth.Generation) ([]byte, error) {
 	o.flag("streamed", g.Streamed)
 	o.list("requested", g.Requested)
 	o.num("estimate", int64(g.Estimate))
+	o.numIf("images", int64(g.Images))
 	if g.Attempts != nil {
 		o.name("attempts")
 		o.array(len(g.Attempts), func(i int) { o.attempt(&g.Attempts[i]) })

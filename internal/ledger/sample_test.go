@@ -15,7 +15,7 @@ func sample(id string) *hearth.Generation {
 	return &hearth.Generation{
 		ID: id, KeyID: "key-01KB8Z0M5T2E7P6Q4R3S1V9WXY", APIType: "completions", Streamed: true,
 		CreatedAt: time.Date(2025, 11, 30, 1, 2, 3, 456789000, time.FixedZone("KST", 9*3600)),
-		Requested: []string{"google/gemma-4-26b-a4b"}, Estimate: 1200,
+		Requested: []string{"google/gemma-4-26b-a4b"}, Estimate: 1200, Images: 3,
 		Attempts: []hearth.Attempt{{
 			Model: "google/gemma-4-26b-a4b", Provider: "Local GPU", Slug: "local-gpu",
 			Endpoint: "local-gpu/gpu-1:google/gemma-4-26b-a4b", Status: 200, Latency: 12_345_678, Verdict: hearth.Served,

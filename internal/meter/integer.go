@@ -49,15 +49,19 @@ func integer(d decimal.Decimal) (v uint64, exp int32, ok bool) {
 // integerSum is exactSum in integers: both sums are whole numbers of 10^exp. False: the numbers are too long for
 // 128 bits.
 func integerSum(p *hearth.Price, c tokens) (prompt, total uint128, exp int32, ok bool) {
+	const perOne = 1_000_000 // of what is charged by the piece: as if per million of tokens
+	if c.images > maxInt64/perOne {
+		return prompt, total, 0, false
+	}
 	terms := [...]struct {
 		price *decimal.Decimal
 		n     int64
 	}{
 		{&p.Prompt, c.prompt}, {&p.CacheRead, c.cacheRead}, {&p.CacheWrite, c.cacheWrite},
-		{&p.Request, 1_000_000}, // per request, as if per million of tokens
+		{&p.Request, perOne}, {&p.Image, c.images * perOne},
 		{&p.Completion, c.completion}, {&p.Reasoning, c.reasoning},
 	}
-	const promptTerms = 4
+	const promptTerms = 5
 	var coef [len(terms)]uint64
 	var exps [len(terms)]int32
 	for i, t := range terms {

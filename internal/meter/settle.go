@@ -17,6 +17,7 @@ type Outcome struct {
 	Currency string // the billing currency
 	Finish   string // finish reason of the answer, "" if it has none
 	Failed   bool   // the chain failed as a whole: no endpoint answered
+	Images   int    // images in the request; fewer than 0 count as none
 }
 
 // charged says whether there is an answer to pay for.
@@ -27,7 +28,8 @@ func (o Outcome) charged(u hearth.Usage) bool {
 // Settle computes what an answer costs: the token counts at the prices of the endpoint that gave it, exactly,
 // rounded once, half to even, to 10⁻⁹ of the billing currency. Cached tokens are charged at the cache-read price,
 // cache writes at the write price, the rest of the prompt at the prompt price, reasoning tokens at the reasoning
-// price, the rest of the completion at the completion price; the price per request is part of the prompt cost.
+// price, the rest of the completion at the completion price; the prices per image of the
+// request and per request are part of the prompt cost.
 // Without reported usage, without completion tokens or after a failure the cost is 0. PromptCost and
 // CompletionCost add up to Cost.
 //
@@ -45,7 +47,7 @@ func Settle(e *hearth.Endpoint, u hearth.Usage, o Outcome) (hearth.Bill, error) 
 	if !o.charged(u) {
 		return b, nil
 	}
-	c := countTokens(u)
+	c := countTokens(u, o.Images)
 	prompt, total, ok := fastCost(&e.Price, c)
 	if !ok {
 		var err error
@@ -58,17 +60,19 @@ func Settle(e *hearth.Endpoint, u hearth.Usage, o Outcome) (hearth.Bill, error) 
 	return b, nil
 }
 
-// tokens are the counts by the price they are charged at.
+// tokens are the counts by the price they are charged at, with the images of the request.
 type tokens struct {
 	prompt, cacheRead, cacheWrite int64
 	completion, reasoning         int64
+	images                        int64
 }
 
-func countTokens(u hearth.Usage) tokens {
+func countTokens(u hearth.Usage, images int) tokens {
 	return tokens{
 		prompt:    u.PromptTokens - u.CachedTokens - u.CacheWriteTokens,
 		cacheRead: u.CachedTokens, cacheWrite: u.CacheWriteTokens,
 		completion: u.CompletionTokens - u.ReasoningTokens, reasoning: u.ReasoningTokens,
+		images: int64(max(0, images)),
 	}
 }
 
@@ -77,7 +81,7 @@ func exactSum(p *hearth.Price, c tokens) (prompt, total decimal.Decimal) {
 	const perMillion = -6
 	at := func(price decimal.Decimal, n int64) decimal.Decimal { return price.Mul(decimal.NewFromInt(n)) }
 	prompt = at(p.Prompt, c.prompt).Add(at(p.CacheRead, c.cacheRead)).Add(at(p.CacheWrite, c.cacheWrite)).
-		Shift(perMillion).Add(p.Request)
+		Shift(perMillion).Add(p.Request).Add(at(p.Image, c.images))
 	answer := at(p.Completion, c.completion).Add(at(p.Reasoning, c.reasoning)).Shift(perMillion)
 	return prompt, prompt.Add(answer)
 }
@@ -94,7 +98,7 @@ func exactCost(p *hearth.Price, c tokens) (prompt, total hearth.Nano, err error)
 	return prompt, total, nil
 }
 
-// upstreamCost is the same tokens at the list price, exact.
+// upstreamCost is the same tokens and images at the list price, exact.
 func upstreamCost(list *hearth.Price, c tokens) decimal.Decimal {
 	if _, total, exp, ok := integerSum(list, c); ok && total.hi == 0 && total.lo <= maxInt64 {
 		return decimal.New(int64(total.lo), exp)

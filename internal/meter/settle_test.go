@@ -33,8 +33,11 @@ func TestSettle(t *testing.T) {
 	local := endpoint("KRW", "1", "0", simple("30", "150"))
 	acme := endpoint("USD", "1391.5", "0.055", hearth.Price{
 		Prompt: dec("3"), CacheRead: dec("0.3"), CacheWrite: dec("3.75"), Completion: dec("15"), Reasoning: dec("20"),
-		Request: dec("0.001"),
+		Request: dec("0.001"), Image: dec("0.0025"),
 	})
+	seeing := simple("30", "150")
+	seeing.Image = dec("0.5")
+	eyes := endpoint("KRW", "1", "0", seeing)
 	thousand := hearth.Usage{PromptTokens: 1000, CompletionTokens: 100, Reported: true}
 	for _, c := range []struct {
 		name             string
@@ -50,6 +53,18 @@ func TestSettle(t *testing.T) {
 			// List: 500×3 + 400×0.3 + 100×3.75 = 1995, 30×15 + 20×20 = 850 per million, and 0.001 → 0.003845 USD;
 			// × 1391.5 × 1.055 = 5.6445849625 KRW
 			"5.644584962", "4.396757338", "0.003845"},
+		{"images, each at list, rate and margin", acme, thousand, Outcome{Finish: "stop", Images: 2},
+			// List: 1000×3 per million + 0.001 + 2×0.0025 = 0.009, 100×15 per million = 0.0015 → 0.0105 USD
+			"15.41434125", "13.2122925", "0.0105"},
+		{"images at a local price", eyes, thousand, Outcome{Finish: "stop", Images: 3}, "1.545", "1.53", "1.545"},
+		{"no price per image", local, thousand, Outcome{Finish: "stop", Images: 3}, "0.045", "0.03", "0.045"},
+		{"more images than can be", endpoint("KRW", "1", "0", hearth.Price{Image: dec("0.000000000000001")}),
+			hearth.Usage{CompletionTokens: 1, Reported: true}, Outcome{Images: math.MaxInt64}, "9223.372036855", "9223.372036855", "9223.372036854775807"},
+		{"fewer than no images", eyes, thousand, Outcome{Finish: "stop", Images: -3}, "0.045", "0.03", "0.045"},
+		{"images of a request without usage", eyes, hearth.Usage{}, Outcome{Finish: "stop", Images: 3}, "0", "0", "0"},
+		{"images of a failed chain", eyes, thousand, Outcome{Failed: true, Images: 3}, "0", "0", "0"},
+		{"images, finish reason error", eyes, thousand, Outcome{Finish: "error", Images: 3}, "0", "0", "0"},
+		{"images, no completion tokens", eyes, hearth.Usage{PromptTokens: 1000, Reported: true}, Outcome{Finish: "stop", Images: 3}, "0", "0", "0"},
 		{"cancelled caller pays what was reported", local, thousand, Outcome{}, "0.045", "0.03", "0.045"},
 		{"no usage reported", local, hearth.Usage{}, Outcome{Finish: "stop"}, "0", "0", "0"},
 		{"counts without a report", local, hearth.Usage{PromptTokens: 5, CompletionTokens: 5}, Outcome{Finish: "stop"}, "0", "0", "0"},
@@ -133,11 +148,16 @@ func drawUsage(t *rapid.T) hearth.Usage {
 	return u
 }
 
+func drawImages(t *rapid.T) int {
+	most := rapid.SampledFrom([]int{0, 20, 1_000_000, math.MaxInt}).Draw(t, "most images")
+	return rapid.IntRange(0, most).Draw(t, "images")
+}
+
 func TestCostProperties(t *testing.T) {
 	t.Run("integers and decimals agree", func(t *testing.T) {
 		fast := 0
 		rapid.Check(t, func(t *rapid.T) {
-			p, c := drawPrice(t), countTokens(drawUsage(t))
+			p, c := drawPrice(t), countTokens(drawUsage(t), drawImages(t))
 			prompt, total, ok := fastCost(&p, c)
 			if !ok {
 				return
@@ -154,7 +174,7 @@ func TestCostProperties(t *testing.T) {
 	})
 	t.Run("upstream cost agrees with decimals", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
-			p, c := drawPrice(t), countTokens(drawUsage(t))
+			p, c := drawPrice(t), countTokens(drawUsage(t), drawImages(t))
 			if _, want := exactSum(&p, c); !upstreamCost(&p, c).Equal(want) {
 				t.Fatalf("%s, want %s", upstreamCost(&p, c), want)
 			}
@@ -164,7 +184,8 @@ func TestCostProperties(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			e := endpoint("USD", "1391.123", "0.05", drawPrice(t))
 			u := drawUsage(t)
-			b, err := Settle(e, u, Outcome{Currency: "KRW"})
+			images := drawImages(t)
+			b, err := Settle(e, u, Outcome{Currency: "KRW", Images: images})
 			if err != nil {
 				if !errors.Is(err, hearth.ErrMoneyRange) {
 					t.Fatal(err)
@@ -174,7 +195,7 @@ func TestCostProperties(t *testing.T) {
 			if b.Cost < 0 || b.PromptCost < 0 || b.CompletionCost < 0 || b.PromptCost+b.CompletionCost != b.Cost {
 				t.Fatalf("cost %s = %s + %s", b.Cost, b.PromptCost, b.CompletionCost)
 			}
-			prompt, total := exactSum(&e.Price, countTokens(u))
+			prompt, total := exactSum(&e.Price, countTokens(u, images))
 			nano := decimal.New(1, -9)
 			if b.CompletionCost.Decimal().Sub(total.Sub(prompt)).Abs().GreaterThan(nano) {
 				t.Fatalf("completion cost %s, exact %s", b.CompletionCost, total.Sub(prompt))
@@ -184,17 +205,19 @@ func TestCostProperties(t *testing.T) {
 			}
 		})
 	})
-	t.Run("more tokens never cost less", func(t *testing.T) {
+	t.Run("more tokens or images never cost less", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			e := endpoint("KRW", "1", "0", drawPrice(t))
 			u := drawUsage(t)
 			more := u
 			more.PromptTokens += rapid.Int64Range(0, 1000).Draw(t, "more prompt")
 			more.CompletionTokens += rapid.Int64Range(0, 1000).Draw(t, "more completion")
-			a, errA := Settle(e, u, Outcome{})
-			b, errB := Settle(e, more, Outcome{})
+			images := drawImages(t)
+			moreImages := images + rapid.IntRange(0, min(10, math.MaxInt-images)).Draw(t, "more images")
+			a, errA := Settle(e, u, Outcome{Images: images})
+			b, errB := Settle(e, more, Outcome{Images: moreImages})
 			if errB == nil && (errA != nil || b.Cost < a.Cost || b.PromptCost < a.PromptCost) {
-				t.Fatalf("%+v costs %s, %+v costs %s", u, a.Cost, more, b.Cost)
+				t.Fatalf("%+v and %d images cost %s, %+v and %d cost %s", u, images, a.Cost, more, moreImages, b.Cost)
 			}
 		})
 	})
