@@ -41,7 +41,7 @@ type node struct {
 
 	state   *state
 	engines []Engine // of the ready slots
-	cancels []context.CancelFunc
+	cancels []context.CancelCauseFunc
 	replies map[uint64]chan answer
 
 	runs  sync.WaitGroup
@@ -59,7 +59,7 @@ func newNode(hn *hearth.Node, slots []*hearth.Slot, drivers []Driver, log *slog.
 		done:    make(chan struct{}),
 		state:   newState(hn, slots, time.Now()),
 		engines: make([]Engine, len(slots)),
-		cancels: make([]context.CancelFunc, len(slots)),
+		cancels: make([]context.CancelCauseFunc, len(slots)),
 		replies: map[uint64]chan answer{},
 	}
 	n.force, n.kill = context.WithCancel(context.Background())
@@ -115,12 +115,16 @@ func (n *node) carryOut(fx effect, now time.Time, timer *time.Timer) {
 	case fxRefuse:
 		n.answer(fx.id, answer{refusal: fx.refusal})
 	case fxStart:
-		ctx, cancel := context.WithCancel(context.Background())
+		ctx, cancel := context.WithCancelCause(context.Background())
 		n.cancels[fx.slot] = cancel
 		r := run{node: n, slot: fx.slot, id: fx.run, conf: n.state.slots[fx.slot].Slot}
-		n.runs.Go(func() { defer cancel(); r.live(ctx) })
+		n.runs.Go(func() { defer cancel(nil); r.live(ctx) })
 	case fxStop:
-		n.cancels[fx.slot]()
+		if fx.why != nil {
+			n.cancels[fx.slot](fx.why)
+		} else {
+			n.cancels[fx.slot](nil)
+		}
 	case fxAlarm:
 		timer.Reset(fx.at.Sub(now))
 	}

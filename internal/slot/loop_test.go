@@ -21,6 +21,7 @@ type gpu struct {
 	refuses error         // Start fails with it
 	dies    time.Duration // the engine exits by itself after it, 0 = never
 	blocks  chan struct{} // Start waits for it, whatever its context says
+	log     *slog.Logger  // of the fleet, nil = nothing is kept
 
 	mu       sync.Mutex
 	resident *memEngine
@@ -136,7 +137,10 @@ func newHouse(t *testing.T, g *gpu, change ...func(*hearth.Slot)) *house {
 		c.Slots = append(c.Slots, s)
 	}
 	g.t = t
-	f, err := NewFleet(c, func(*hearth.Slot) (Driver, error) { return g, nil }, slog.New(slog.DiscardHandler))
+	if g.log == nil {
+		g.log = slog.New(slog.DiscardHandler)
+	}
+	f, err := NewFleet(c, func(*hearth.Slot) (Driver, error) { return g, nil }, g.log)
 	if err != nil {
 		t.Fatal(err)
 	}

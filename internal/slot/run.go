@@ -32,6 +32,7 @@ type run struct {
 func (r *run) live(ctx context.Context) {
 	eng, err := r.node.drivers[r.slot].Start(ctx, r.conf)
 	if err != nil {
+		r.givenUp(ctx, nil)
 		r.ended(ctx, err, nil)
 		return
 	}
@@ -40,6 +41,7 @@ func (r *run) live(ctx context.Context) {
 		r.node.tell(message{event: event{kind: evReady, slot: r.slot, run: r.id}, engine: eng})
 		err = r.check(ctx, eng)
 	}
+	r.givenUp(ctx, eng) // before the engine logs its end
 	r.clear(eng)
 	r.ended(ctx, err, eng)
 }
@@ -145,14 +147,30 @@ func (r *run) ended(ctx context.Context, err error, eng Engine) {
 		if exit := (*ExitError)(nil); errors.As(err, &exit) {
 			m.cause = exit.Error() + "; see the gateway's log"
 		}
-		args := []any{"slot", r.conf.Name, "error", m.detail}
-		if eng != nil {
-			if tail := eng.LogTail(); len(tail) > 0 {
-				m.detail += ": " + tail[len(tail)-1]
-				args = append(args, "log", tail[max(0, len(tail)-20):])
-			}
+		if last := r.warn("engine ended", m.detail, eng); last != "" {
+			m.detail += ": " + last
 		}
-		r.node.log.Warn("engine ended", args...)
 	}
 	r.node.tell(m)
+}
+
+// givenUp tells the operator that the start took too long, if that is why ctx ended. eng is nil if the driver was
+// what took long.
+func (r *run) givenUp(ctx context.Context, eng Engine) {
+	if why := (*givenUp)(nil); errors.As(context.Cause(ctx), &why) {
+		r.warn("engine is given up", why.cause, eng)
+	}
+}
+
+// warn logs what went wrong with the last lines of the engine's log, and returns the very last, "" = there is none.
+func (r *run) warn(message, why string, eng Engine) (last string) {
+	args := []any{"slot", r.conf.Name, "error", why}
+	if eng != nil {
+		if tail := eng.LogTail(); len(tail) > 0 {
+			last = tail[len(tail)-1]
+			args = append(args, "log", tail[max(0, len(tail)-20):])
+		}
+	}
+	r.node.log.Warn(message, args...)
+	return last
 }

@@ -73,7 +73,7 @@ func (st *state) elapse(now time.Time) {
 		case p.state == hearth.SlotStarting && !now.Before(p.since.Add(p.StartTimeout)):
 			why := "engine was not ready within " + p.StartTimeout.String()
 			st.fail(p, why, why, now)
-			st.effects = append(st.effects, effect{kind: fxStop, slot: p.index, run: p.run})
+			st.effects = append(st.effects, effect{kind: fxStop, slot: p.index, run: p.run, why: &givenUp{why}})
 		case p.state == hearth.SlotFailed && p.run == 0 && !now.Before(p.retryAt):
 			st.move(p, hearth.SlotAsleep, now)
 		}

@@ -59,7 +59,13 @@ type effect struct {
 	id, run uint64
 	at      time.Time
 	refusal *Refusal
+	why     *givenUp // fxStop: the engine failed to get ready; nil = the stop is in order
 }
+
+// givenUp is why a start was given up.
+type givenUp struct{ cause string }
+
+func (g *givenUp) Error() string { return g.cause }
 
 // state is all that a node's scheduling knows. It belongs to whoever calls step: nothing else may touch it.
 type state struct {
