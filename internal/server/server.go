@@ -190,7 +190,7 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) error {
 }
 
 func (s *Server) unknown(_ http.ResponseWriter, r *http.Request) error {
-	return hearth.Errorf(hearth.ErrNotFound, "there is no route %s; the API is under /api/v1 (and /v1)", printable(r.URL.Path))
+	return hearth.Errorf(hearth.ErrNotFound, "there is no route %s; chat is at /api/v1/chat/completions (and under /v1), the list of models at /api/v1/models", printable(r.URL.Path))
 }
 
 func (s *Server) wrongMethod(w http.ResponseWriter, r *http.Request, path string) error {
