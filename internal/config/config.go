@@ -53,8 +53,9 @@ type Config struct {
 	// ExchangeRates say what one unit of another currency costs in the billing currency. Each currency of a
 	// provider that is not the billing currency needs one.
 	ExchangeRates map[string]decimal.Decimal `yaml:"exchange_rates" min:"0.000000001" example:"{USD: 1390}"`
-	// Margin is added to the price of external providers: 5% and 0.05 mean the same. A provider may have its own.
-	Margin Margin `yaml:"margin" default:"0%" example:"5%"`
+	// Margin is added to the price of external providers: 5% and 0.05 mean the same, and a number without % is at most 1.
+	// Below 0 callers pay less than the provider asks. A provider may have its own.
+	Margin Margin `yaml:"margin" default:"0%" min:"-100%" max:"10000%" example:"5%"`
 	// Local describes the one provider that all own slots belong to; its slug is local-gpu.
 	Local Local `yaml:"local" example:"{name: MyIP Local GPU}"`
 	// Nodes are the own GPU machines (or single GPUs) and the slots on them.

@@ -111,7 +111,7 @@ type Provider struct {
 	// Currency is the currency of the provider's price list.
 	Currency string `yaml:"currency" default:"USD"`
 	// Margin is added to this provider's prices. Default: the margin at the top of the file.
-	Margin *Margin `yaml:"margin" example:"7.5%"`
+	Margin *Margin `yaml:"margin" min:"-100%" max:"10000%" example:"7.5%"`
 	// NoStreamOptions is for providers that refuse stream_options. Their streams then report no usage, and what
 	// reports no usage costs nothing.
 	NoStreamOptions bool `yaml:"no_stream_options" default:"false"`

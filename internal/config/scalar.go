@@ -206,14 +206,10 @@ func setMargin(v reflect.Value, text string) *fault {
 	if f != nil {
 		return &fault{"must be a share, not " + quote(text), "write 5% or 0.05"}
 	}
-	one := decimal.New(1, 0)
 	if percent {
 		n = n.Shift(-2)
-	} else if n.GreaterThan(one) {
+	} else if n.GreaterThan(decimal.New(1, 0)) {
 		return &fault{fmt.Sprintf("would add %s times the price", n), fmt.Sprintf("write %s%% if per cent is meant, else %s%%", n, n.Shift(2))}
-	}
-	if n.LessThan(one.Neg()) || n.GreaterThan(decimal.New(100, 0)) {
-		return &fault{"must lie between -100% and 10000%", ""}
 	}
 	v.Set(reflect.ValueOf(Margin{n}))
 	return nil
@@ -243,8 +239,11 @@ func compare(v reflect.Value, bound string) int {
 	if f := setText(b, bound); f != nil {
 		panic("config: bound " + bound + " of " + v.Type().String() + ": " + f.message)
 	}
-	if v.Type() == decimalType {
+	switch v.Type() {
+	case decimalType:
 		return v.Interface().(decimal.Decimal).Cmp(b.Interface().(decimal.Decimal))
+	case marginType:
+		return v.Interface().(Margin).Cmp(b.Interface().(Margin).Decimal)
 	}
 	switch x, y := v.Int(), b.Int(); {
 	case x < y:

@@ -60,7 +60,7 @@ func TestDecimalsAreExact(t *testing.T) {
 }
 
 func TestMargins(t *testing.T) {
-	for written, want := range map[string]string{"5%": "0.05", "0.05": "0.05", `"5 %"`: "0.05", "0": "0", "1": "1", "150%": "1.5", "-10%": "-0.1", "7.25%": "0.0725"} {
+	for written, want := range map[string]string{"5%": "0.05", "0.05": "0.05", `"5 %"`: "0.05", "0": "0", "1": "1", "150%": "1.5", "-10%": "-0.1", "-100%": "-1", "10000%": "100", "7.25%": "0.0725"} {
 		t.Run(written, func(t *testing.T) {
 			if got := parse(t, "margin: "+written, nil).Margin; got.String() != want {
 				t.Errorf("got %s, want %s", got, want)

@@ -49,6 +49,9 @@ func (w *warner) general() {
 	if c.DefaultModel == "" {
 		w.add("default_model", "is not set: a request that names no model is refused", "")
 	}
+	if c.Margin.IsNegative() {
+		w.add("margin", "is negative: calls are billed below cost at every provider without a margin of its own", "")
+	}
 	if host, _, err := net.SplitHostPort(c.Listen); err == nil && !isLoopback(host) {
 		w.add("listen", "serves other machines without TLS: keys and prompts cross the network in the clear", "put a TLS proxy in front")
 	}
@@ -103,6 +106,9 @@ func (w *warner) provider(path string, p *Provider) {
 	w.literalKey(path)
 	if u, err := url.Parse(p.BaseURL); err == nil && u.Scheme == "http" && !isLoopback(u.Hostname()) {
 		w.add(path+".base_url", "is not encrypted: the key and all prompts can be read on the way", "use https://")
+	}
+	if p.Margin != nil && p.Margin.IsNegative() {
+		w.add(path+".margin", "is negative: calls are billed below cost", "")
 	}
 	for i := range w.c.Providers {
 		other := &w.c.Providers[i]

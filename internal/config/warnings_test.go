@@ -56,6 +56,11 @@ func TestWarnings(t *testing.T) {
 		{"not encrypted, on this machine", with("https://p.example", "http://127.0.0.1:9"), nil},
 		{"provider without models", with("["+offer+"}]", "[]"), []string{"x:3: providers[0]: serves no model"}},
 		{"name used twice", whole(slot, provider+", "+strings.Replace(provider, "slug: p", "slug: q, name: p", 1)), []string{"x:3: providers[1].name: is also the name of provider p"}},
+		{"negative margins", "margin: -1%\n" + with("slug: p", "slug: p, margin: -0.05"), []string{
+			"x:1: margin: is negative: calls are billed below cost at every provider without a margin of its own",
+			"x:4: providers[0].margin: is negative: calls are billed below cost",
+		}},
+		{"margins of nothing and more", "margin: 0\n" + with("slug: p", "slug: p, margin: 5%"), nil},
 		{"model served nowhere", "models: [{id: x/b}]\n" + whole(slot, provider), []string{"x:1: models[0]: is served by no slot and no provider"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
