@@ -28,19 +28,16 @@ func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange,
 	e := c.Endpoint
 	o = outcome{endpoint: e, Attempt: hearth.Attempt{Model: e.Model.ID, Provider: e.Provider.Name, Slug: e.Provider.Slug, Endpoint: e.ID}}
 	start := time.Now()
-	permit, ok := r.health.Take(e.Index, start)
-	if !ok {
-		o.Skip, o.Message = hearth.SkipCooldown, "went into cooldown meanwhile, or another request is trying whether it is over"
-		return o
-	}
 	verdict := health.NoVerdict
 	defer func() {
 		if o.Latency == 0 {
 			o.Latency = time.Since(start)
 		}
-		permit.Done(verdict, o.RetryAfter, time.Now())
 	}()
-
+	if r.health.View()[e.Index].Out(start) { // no slot is woken for an endpoint that may not be tried
+		o.Skip, o.Message = hearth.SkipCooldown, cooledMeanwhile
+		return o
+	}
 	call := upstream.Call{Endpoint: e, Stream: x.chat.Stream, Stamp: &x.stamp}
 	if e.Slot != nil {
 		lease := r.lease(ctx, x, e, hasNext, &o)
@@ -50,6 +47,12 @@ func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange,
 		defer lease.Release()
 		call.EngineURL, call.EngineKey = lease.URL, lease.APIKey
 	}
+	permit, ok := r.health.Take(e.Index, time.Now())
+	if !ok {
+		o.Skip, o.Message = hearth.SkipCooldown, cooledMeanwhile
+		return o
+	}
+	defer func() { permit.Done(verdict, o.RetryAfter, time.Now()) }()
 	r.forward(x, e, &call)
 	// A stamp learns from the upstream it rewrites, so each attempt gets a new one.
 	x.stamp = dialect.Stamp{ID: x.gen.ID, Model: e.Model.ID, Provider: e.Provider.Name, Created: x.stamp.Created}
@@ -79,6 +82,8 @@ func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange,
 	x.watch.End()
 	return o
 }
+
+const cooledMeanwhile = "went into cooldown meanwhile, or another request is trying whether it is over"
 
 // forward makes the body that goes to the endpoint. Large ones are made in kept buffers, which come back when the last
 // reader has left.
