@@ -75,7 +75,7 @@ func serve(t testing.TB, h http.Handler) string {
 
 func catalog(t testing.TB, s setup, primary, backup string) *hearth.Catalog {
 	m := &hearth.Model{ID: model}
-	price := hearth.Price{Prompt: decimal.NewFromInt(1), Completion: decimal.NewFromInt(2)}
+	price := hearth.Price{Prompt: decimal.NewFromInt(1), Completion: decimal.NewFromInt(2), Image: decimal.New(1, -3)}
 	cat := &hearth.Catalog{
 		Currency: "KRW", DefaultModel: model, Rates: map[string]decimal.Decimal{"USD": decimal.NewFromInt(1000)},
 		Models: []*hearth.Model{m}, Slots: s.slots,

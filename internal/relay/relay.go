@@ -160,7 +160,7 @@ func (r *Relay) begin(req *http.Request, id string, key *hearth.Key) *exchange {
 func (r *Relay) build(x *exchange, req *http.Request) (hearth.Chain, *hearth.Error) {
 	q := &x.chat.Request
 	ch, err := chain.Build(q, r.views(), time.Now(), chain.ByPrice(q))
-	x.gen.Requested, x.gen.Estimate, x.gen.Streamed = q.Models, q.Estimate, q.Stream
+	x.gen.Requested, x.gen.Estimate, x.gen.Images, x.gen.Streamed = q.Models, q.Estimate, q.Images, q.Stream
 	x.gen.Drops = ch.Drops
 	x.gen.Notes = append(append(x.gen.Notes, q.Notes...), ch.Notes...)
 	if len(x.gen.Requested) == 0 {

@@ -75,6 +75,16 @@ func TestAnswer(t *testing.T) {
 			}
 		}
 	})
+	t.Run("images are charged by the piece", func(t *testing.T) {
+		w := newWorld(t, setup{})
+		g := w.record(t, w.post(t, `{"messages": [{"role": "user", "content": [{"type": "text", "text": "what is it?"},
+			{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]}]}`))
+		// two images at 0.001 USD, and the tokens, at 1,000 KRW
+		want := hearth.Nano(2_000_000_000 + g.Usage.PromptTokens*1_000_000 + g.Usage.CompletionTokens*2_000_000)
+		if g.Images != 2 || g.Bill.Cost != want {
+			t.Errorf("%d images, cost %s, want %s", g.Images, g.Bill.Cost, want)
+		}
+	})
 	t.Run("the record holds no prompt", func(t *testing.T) {
 		w := newWorld(t, setup{})
 		a := w.post(t, chat(""))
