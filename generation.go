@@ -51,8 +51,8 @@ type Generation struct {
 // Bill is the cost of a generation with everything needed to compute it again.
 type Bill struct {
 	Cost Nano `json:"cost"` // what the caller pays, in the billing currency
-	// PromptCost and CompletionCost are the parts of Cost for the prompt (with its cache and image prices) and for
-	// the completion; their sum may differ from Cost by a rounding step and by a price per request.
+	// PromptCost and CompletionCost are the parts of Cost, and add up to it: the prompt with its cache and image prices and
+	// the price per request, and the completion.
 	PromptCost     Nano `json:"prompt_cost,omitzero"`
 	CompletionCost Nano `json:"completion_cost,omitzero"`
 
