@@ -70,10 +70,10 @@ func TestCallerReadsSlowly(t *testing.T) {
 	})
 	t.Run("the upstream stalls behind him", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			b, client, e := within(t, script[:3], limits(5*s, 0, 10*s, 0))
+			b, client, e := within(t, script[:3], limits(5*s, 0, 9*s, 0))
 			w := &sluggish{ResponseRecorder: httptest.NewRecorder(), pace: 40 * s}
 			end := commit(t, client, &Call{Endpoint: e, Stream: true}).Copy(w, writeLimit)
-			if at := time.Since(b.start); end.Verdict != hearth.Broken || !end.Failure.TimedOut || at != 90*s {
+			if at := time.Since(b.start); end.Verdict != hearth.Broken || !end.Failure.TimedOut || at != 89*s {
 				t.Errorf("got %v %+v after %v", end.Verdict, end.Failure, at)
 			}
 			client.Close()

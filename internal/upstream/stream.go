@@ -143,64 +143,36 @@ func (s *Stream) pace(st step) {
 
 // Copy passes the stream on until it ends, fails, or the caller leaves (which ends the context that Open was given),
 // and frees the upstream. The last bytes (the chunk with the usage, [DONE]) are the caller's to write, and have
-// writeLimit for it. The same limit bounds each write: a caller who takes nothing for so long counts as gone.
+// writeLimit for it. The same limit bounds each write: a caller who takes nothing for so long counts as gone. While the
+// upstream is silent, the caller gets a comment every keepAliveEvery; out is not used after the return.
 func (s *Stream) Copy(out http.ResponseWriter, writeLimit time.Duration) End {
 	defer s.close()
-	k := sink{out: out, rc: http.NewResponseController(out), limit: writeLimit}
+	k := newSink(s.w.ctx, s.w.cancel, out, writeLimit)
+	defer k.stop()
 	for {
 		if len(s.buf) >= keepBuffer || len(s.buf) > 0 && !s.events.Buffered() {
-			if err := s.flush(&k); err != nil {
+			if err := s.flush(k); err != nil {
 				return End{Verdict: hearth.Gone, Err: err}
 			}
 		}
 		st, err := s.next()
 		switch {
 		case err != nil:
-			return s.broken(&k, err)
+			return s.broken(k, err)
 		case st == stepEnd:
-			return s.ended(&k)
+			return s.ended(k)
 		case st == stepError:
 			f := judgeInBand(s.inBand, s.local, time.Now())
 			f.Loading = false // it has answered
 			f.hide(s.secrets)
-			return s.fail(&k, f)
+			return s.fail(k, f)
 		case st == stepMalformed && s.finished():
-			return s.served(&k)
+			return s.served(k)
 		case st == stepMalformed:
-			return s.fail(&k, *failure(0, "the stream held an event that is not JSON"))
+			return s.fail(k, *failure(0, "the stream held an event that is not JSON"))
 		}
 		s.pace(st)
 	}
-}
-
-// sink is the caller's side of a stream.
-type sink struct {
-	out   http.ResponseWriter
-	rc    *http.ResponseController
-	limit time.Duration // of one write, 0 = none
-	ends  time.Time     // the deadline that is set
-}
-
-// extend gives the next write at least three quarters of the limit.
-func (k *sink) extend() {
-	if k.limit <= 0 {
-		return
-	}
-	if now := time.Now(); k.ends.Sub(now) < k.limit*3/4 {
-		k.ends = now.Add(k.limit)
-		_ = k.rc.SetWriteDeadline(k.ends) // not every writer has deadlines; those that lack them never block
-	}
-}
-
-func (k *sink) write(b []byte) error {
-	k.extend()
-	if _, err := k.out.Write(b); err != nil {
-		return err
-	}
-	if err := k.rc.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return err
-	}
-	return nil
 }
 
 func (s *Stream) flush(k *sink) error {
@@ -212,6 +184,14 @@ func (s *Stream) flush(k *sink) error {
 		s.buf = (*s.own)[:0] // the large event is over
 	}
 	return err
+}
+
+// drain ends the comments and passes on what was already rewritten.
+func (s *Stream) drain(k *sink) error {
+	if err := k.stop(); err != nil {
+		return err
+	}
+	return s.flush(k)
 }
 
 // finished says whether the answer is complete however its stream ends: an orderly end is not needed any more.
@@ -226,7 +206,7 @@ func (s *Stream) ended(k *sink) End {
 }
 
 func (s *Stream) served(k *sink) End {
-	if err := s.flush(k); err != nil {
+	if err := s.drain(k); err != nil {
 		return End{Verdict: hearth.Gone, Err: err}
 	}
 	if s.done {
@@ -266,7 +246,7 @@ func (s *Stream) broken(k *sink, err error) End {
 
 // fail passes on what was already rewritten and reports a stream that went wrong after its commit point.
 func (s *Stream) fail(k *sink, f Failure) End {
-	if err := s.flush(k); err != nil {
+	if err := s.drain(k); err != nil {
 		return End{Verdict: hearth.Gone, Err: err}
 	}
 	k.extend()

@@ -1,0 +1,134 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"myip.co.kr/hearth/internal/sse"
+)
+
+// keepAliveEvery is how long a caller hears nothing before a comment tells that the stream is alive. Never less than
+// 5 s: there are clients that give up after a number of comments without data.
+const keepAliveEvery = 10 * time.Second
+
+var keepAlive = sse.AppendComment(nil, "MYIP PROCESSING")
+
+// sink is the caller's side of a stream. From the first write to stop, a comment is written after every keepAliveEvery
+// without a write. The fields below free belong to whoever has the turn.
+type sink struct {
+	out   http.ResponseWriter
+	rc    *http.ResponseController
+	limit time.Duration   // of one write, 0 = none
+	start time.Time       // what the times below count from
+	ctx   context.Context // of the attempt
+	leave context.CancelCauseFunc
+
+	turn sync.Mutex    // held while out is in use: it is not safe for concurrent use
+	free chan struct{} // holds a token when the turn was given back since the last look
+
+	ends    time.Duration // the write deadline that is set
+	last    time.Duration // the end of the last write
+	timer   *time.Timer   // of the next comment, nil before the first write
+	stopped bool
+	err     error // of a comment that could not be written
+}
+
+// newSink makes the sink of one stream, whose attempt lasts as long as ctx. leave is to end ctx: it is called with the
+// error of a comment that cannot be written.
+func newSink(ctx context.Context, leave context.CancelCauseFunc, out http.ResponseWriter, limit time.Duration) *sink {
+	return &sink{
+		out: out, rc: http.NewResponseController(out), limit: limit, start: time.Now(), ctx: ctx, leave: leave,
+		free: make(chan struct{}, 1),
+	}
+}
+
+// lock takes the turn. Who has to wait waits at a channel: behind a caller who takes nothing that is as long as a write
+// may take, and virtual time passes only for those who wait at channels. At most one waits, for there are two users: the
+// stream and its timer.
+func (k *sink) lock() {
+	for !k.turn.TryLock() {
+		<-k.free
+	}
+}
+
+func (k *sink) unlock() {
+	k.turn.Unlock()
+	select {
+	case k.free <- struct{}{}:
+	default:
+	}
+}
+
+// extend gives the next write at least three quarters of the limit.
+func (k *sink) extend() {
+	if k.limit <= 0 {
+		return
+	}
+	if now := time.Since(k.start); k.ends-now < k.limit*3/4 {
+		k.ends = now + k.limit
+		_ = k.rc.SetWriteDeadline(k.start.Add(k.ends)) // not every writer has deadlines; those that lack them never block
+	}
+}
+
+// write passes whole events on.
+func (k *sink) write(b []byte) error {
+	k.lock()
+	defer k.unlock()
+	if k.err != nil {
+		return k.err
+	}
+	if err := k.put(b); err != nil {
+		k.stopped = true
+		return err
+	}
+	if k.timer == nil && !k.stopped {
+		k.timer = time.AfterFunc(keepAliveEvery, k.comment)
+	}
+	return nil
+}
+
+func (k *sink) put(b []byte) error {
+	k.extend()
+	if _, err := k.out.Write(b); err != nil {
+		return err
+	}
+	if err := k.rc.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	k.last = time.Since(k.start)
+	return nil
+}
+
+// comment is the timer's: it writes a comment if one is due, and starts the timer for the next.
+func (k *sink) comment() {
+	k.lock()
+	defer k.unlock()
+	if k.stopped || k.ctx.Err() != nil {
+		return
+	}
+	if wait := k.last + keepAliveEvery - time.Since(k.start); wait > 0 {
+		k.timer.Reset(wait)
+		return
+	}
+	if k.err = k.put(keepAlive); k.err != nil {
+		k.stopped = true
+		k.leave(k.err)
+		return
+	}
+	k.timer.Reset(keepAliveEvery)
+}
+
+// stop ends the comments: none is being written when it returns, and none will be. It returns the error of one that
+// could not be written, and may be called again.
+func (k *sink) stop() error {
+	k.lock()
+	defer k.unlock()
+	k.stopped = true
+	if k.timer != nil {
+		k.timer.Stop()
+	}
+	return k.err
+}
