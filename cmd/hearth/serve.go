@@ -140,10 +140,12 @@ func untilSignal(parent context.Context) (ctx context.Context, hurry <-chan stru
 
 // interrupted drops the errors of a start that a signal ended: what was cut short is of no interest then.
 func interrupted(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	select {
+	case <-ctx.Done():
 		return nil
+	default:
+		return err
 	}
-	return err
 }
 
 // handOutKeys prints the first keys to a terminal, and writes them to a file that only the owner can read otherwise: a

@@ -148,7 +148,7 @@ func (s *Stream) pace(st step) {
 func (s *Stream) Copy(out http.ResponseWriter, writeLimit time.Duration) End {
 	defer s.close()
 	k := newSink(s.w.ctx, s.w.cancel, out, writeLimit)
-	defer k.stop()
+	defer func() { _ = k.stop() }() // its error was looked at, or comes too late to matter
 	for {
 		if len(s.buf) >= keepBuffer || len(s.buf) > 0 && !s.events.Buffered() {
 			if err := s.flush(k); err != nil {
