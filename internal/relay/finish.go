@@ -31,7 +31,7 @@ func (r *Relay) finish(w http.ResponseWriter, x *exchange, o *outcome) error {
 	if err := r.record(x); err != nil {
 		// An answer that cannot be recorded is not given: nobody could ever check its bill.
 		r.log.Error("record not written", "generation", x.gen.ID, "err", err)
-		fault = hearth.Errorf(hearth.ErrOverloaded, "the gateway cannot write its records; the answer was withheld, nothing is charged")
+		fault = hearth.Errorf(hearth.ErrOverloaded, "the gateway cannot write its records, so the answer was withheld; if it was charged all the same, its record will say so")
 		fault.Err = err
 	}
 	switch {
