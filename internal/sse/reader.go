@@ -22,7 +22,7 @@ var ErrTooLong = errors.New("server-sent event is too long")
 
 const (
 	defaultMax  = 32 << 20
-	firstBuffer = 4 << 10  // what an open stream costs while its events are small
+	firstBuffer = 2 << 10  // what an open stream costs while its events are small
 	keepBuffer  = 64 << 10 // larger buffers are not given back to the pool
 	emptyReads  = 100      // reads of nothing in a row before a reader counts as stuck
 )

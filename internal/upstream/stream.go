@@ -64,7 +64,7 @@ const (
 
 const keepBuffer = 64 << 10 // larger buffers are written at once, and not given back to the pool
 
-var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
+var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 1<<10); return &b }}
 
 var (
 	dataPrefix = []byte("data: ")
