@@ -52,7 +52,7 @@ nodes:
 `
 	f.Fuzz(func(t *testing.T, before, after string) {
 		if strings.Contains(before+after, secret) {
-			t.Skip()
+			t.Skip("the input holds the secret itself: of course a message may show it")
 		}
 		for _, text := range []string{before + after, before + sound + after} {
 			c, err := Parse("hearth.yaml", []byte(text), getenv, readFile)

@@ -34,15 +34,6 @@ type Stream struct {
 	said    bool    // the last word was: a finish reason, or usage, and no content after it
 }
 
-// FinishReason is the finish reason to be told: a complete stream without one gets "stop", for agents loop on streams
-// that end without any.
-func (s *Stream) FinishReason() string {
-	if s.Finish == "" {
-		return "stop"
-	}
-	return s.Finish
-}
-
 // End is how a stream ended.
 type End struct {
 	Verdict hearth.Verdict // Served, Broken or Gone
