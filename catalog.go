@@ -47,7 +47,11 @@ type Provider struct {
 	Margin   decimal.Decimal   // 0.1 = ten per cent on top
 	Limits   Limits
 	// NoStreamOptions: the provider refuses stream_options, so usage in streams cannot be asked for.
-	NoStreamOptions                 bool
+	NoStreamOptions bool
+	// MaxTokensKey is the one key for the output cap that the provider knows, "" = either.
+	MaxTokensKey string
+	// Dialect is "openai", or "openrouter" for a provider that takes OpenRouter's provider object itself.
+	Dialect                         string
 	PrivacyURL, TermsURL, StatusURL string
 }
 
@@ -76,6 +80,11 @@ type Endpoint struct {
 	MaxOutput     int   // largest completion in tokens, 0 = unknown
 	ImageTokens   int   // what one image counts as in the prompt estimate
 	Quantization  string
+	Params        Params   // parameters it takes, 0 = not declared
+	Input         []string // kinds of input it takes ("text", "image", …), nil = not declared
+	NoCollection  bool     // declared: prompts are not collected for training
+	ZDR           bool     // declared: nothing is retained
+	ToolQuality   float64  // the operator's grade of its tool calls, 0 to 1; 0 = not graded
 	Disabled      bool
 	Slot          *Slot // local endpoints only
 
@@ -91,6 +100,17 @@ func (e *Endpoint) Expected(in, out, images int) float64 {
 
 // Local says whether the endpoint's prompt stays in the house.
 func (e *Endpoint) Local() bool { return e.Provider.Kind == Local }
+
+// Takes are the parameters the endpoint takes: the declared ones, else the usual ones.
+func (e *Endpoint) Takes() Params {
+	if e.Params != 0 {
+		return e.Params
+	}
+	return UsualParams
+}
+
+// Lacks says whether the endpoint declares that it does not take one of the parameters.
+func (e *Endpoint) Lacks(p Params) bool { return e.Params != 0 && p&^e.Params != 0 }
 
 // Node is one GPU machine, or one GPU.
 type Node struct {
@@ -108,6 +128,8 @@ type Slot struct {
 	Node         *Node
 	Model        *Model
 	Driver       string            // "exec" or "always"
+	Engine       string            // what runs there: a name of Engines, "" = not said
+	StrictKeys   bool              // forward only the keys of the chat completions API
 	Command      []string          // exec: program and arguments; ${port} is replaced
 	Env          map[string]Secret // exec: added to a small inherited environment
 	Dir          string            // exec: working directory

@@ -7,9 +7,11 @@ type Stage string
 
 const (
 	StageUnknown    Stage = "unknown_model"
+	StageKey        Stage = "key_policy" // what the API key may use
 	StageConditions Stage = "conditions" // the caller's provider object, disabled endpoints
 	StageCapability Stage = "capability" // context window, features
-	StageHealth     Stage = "health"     // cooldown, rate limit
+	StageHealth     Stage = "health"     // cooldown, rate limit, stale exchange rate
+	StageCredits    Stage = "credits"    // the key cannot pay for it
 	StageCut        Stage = "cut"        // allow_fallbacks: false
 )
 
@@ -45,3 +47,19 @@ type EndpointHealth struct {
 
 // Out says whether the endpoint must not be tried at now.
 func (h EndpointHealth) Out(now time.Time) bool { return h.Skip != "" && now.Before(h.Until) }
+
+// EndpointSpeed is what was measured at an endpoint lately. The zero value means that nothing was.
+type EndpointSpeed struct {
+	At         time.Time   // of the last sample
+	Samples    int         // that the figures are made of
+	Latency    Percentiles // seconds to the first token
+	Throughput Percentiles // output tokens per second, from dispatch to the end of the answer
+	Calls      int         // tool calls in the answers
+	BadCalls   int         // of them those whose arguments are not JSON or that name no tool of the request
+}
+
+// SpeedWindow is how old a measurement may be and still count when endpoints are sorted by speed.
+const SpeedWindow = 5 * time.Minute
+
+// Fresh says whether the figures may be used at now.
+func (s EndpointSpeed) Fresh(now time.Time) bool { return s.Samples > 0 && now.Sub(s.At) < SpeedWindow }

@@ -58,4 +58,9 @@ type Key struct {
 	Admin     bool    // may use the admin routes
 	Disabled  bool
 	CreatedAt time.Time
+
+	Models       []string      // model ids it may use; empty = all
+	Providers    []string      // slugs or tags of the providers it may use; empty = all
+	LocalOnly    bool          // its requests never leave the house
+	EarlyHeaders time.Duration // as the setting of that name, for this key; 0 = the setting
 }

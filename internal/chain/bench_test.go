@@ -32,7 +32,7 @@ func BenchmarkBuild(b *testing.B) {
 	v := Views{Catalog: cat, Slots: make([]hearth.SlotView, 3), Health: make([]hearth.EndpointHealth, len(cat.Endpoints))}
 	b.ReportAllocs()
 	for b.Loop() {
-		if c, err := Build(req, v, now, ByPrice(req)); err != nil || len(c.Candidates) != 60 {
+		if c, err := Build(Input{Request: req, Views: v, Now: now}); err != nil || len(c.Candidates) != 60 {
 			b.Fatal(len(c.Candidates), err)
 		}
 	}

@@ -15,6 +15,22 @@ type Views struct {
 	Catalog *hearth.Catalog
 	Slots   []hearth.SlotView       // by Slot.Index
 	Health  []hearth.EndpointHealth // by Endpoint.Index
+	Speeds  []hearth.EndpointSpeed  // by Endpoint.Index; nil = nothing was measured
+}
+
+// Input is what a chain is made from.
+type Input struct {
+	Request *hearth.Request
+	Key     *hearth.Key // whose request it is; nil = a key that may do everything
+	Views   Views
+	Now     time.Time
+	Rank    Rank // orders a tier of external endpoints; nil = by expected price
+	// LastResort: in an external tier of two or more, endpoints in cooldown are tried behind everything else instead of
+	// not at all.
+	LastResort bool
+	// Exact is the prompt's size in tokens as an endpoint's own engine counted it, by Endpoint.Index. It takes the place
+	// of the estimate.
+	Exact map[int]int
 }
 
 // Rank orders the candidates of one external tier in place: same model, same priority.
@@ -28,11 +44,16 @@ func ByPrice(req *hearth.Request) Rank {
 	return func(tier []hearth.Candidate) { sortByPrice(tier, req) }
 }
 
-// Build makes the chain of req: expand each model into its endpoints by priority, concatenate in the caller's order,
+// Build makes the chain of a request: expand each model into its endpoints by priority, concatenate in the caller's order,
 // keep each endpoint once, filter in stages, reorder. An empty chain is an error named by the stage that emptied it.
 // The chain is returned with the error too: its drops say what happened to every candidate.
-func Build(req *hearth.Request, v Views, now time.Time, rank Rank) (hearth.Chain, *hearth.Error) {
-	b := builder{req: req, views: v, now: now}
+func Build(in Input) (hearth.Chain, *hearth.Error) {
+	req, v := in.Request, in.Views
+	rank := in.Rank
+	if rank == nil {
+		rank = ByPrice(req)
+	}
+	b := builder{req: req, views: v, now: in.Now}
 	models, err := b.resolve()
 	if err != nil {
 		return b.chain, err

@@ -122,7 +122,7 @@ func TestBuild(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := views(t, tc.slots...)
-			got, err := Build(&tc.req, v, now, ByPrice(&tc.req))
+			got, err := Build(Input{Request: &tc.req, Views: v, Now: now})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -144,7 +144,7 @@ func TestBuild_SortsByThePricePerImage(t *testing.T) {
 		1: {localGemma, betaGemma, acmeGemma},
 	} {
 		req := hearth.Request{Models: []string{gemma}, Estimate: 1000, MaxTokens: 100, Images: images, Prefs: hearth.Preferences{Sort: "price"}}
-		got, err := Build(&req, v, now, ByPrice(&req))
+		got, err := Build(Input{Request: &req, Views: v, Now: now})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -177,7 +177,7 @@ func TestBuildEmpty(t *testing.T) {
 			views: cool(views(t), hearth.SkipRateLimited, 3*time.Second, 1), wantType: hearth.ErrCoolingDown, wantText: "rate limited by its provider; retry in 3s", retry: 3 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, err := Build(&tc.req, tc.views, now, nil)
+			c, err := Build(Input{Request: &tc.req, Views: tc.views, Now: now})
 			if err == nil {
 				t.Fatalf("chain %v, want an error", lines(c))
 			}
@@ -190,14 +190,14 @@ func TestBuildEmpty(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	req := &hearth.Request{Models: []string{gemma}, Prefs: hearth.Preferences{Ignore: []string{"local-gup", "beta"}, Order: []string{"ACME/fp8"}}}
-	c, err := Build(req, views(t), now, nil)
+	c, err := Build(Input{Request: req, Views: views(t), Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff([]string{`provider.ignore: there is no provider "local-gup", did you mean local-gpu?`}, c.Notes); d != "" {
 		t.Error(d)
 	}
-	_, err = Build(&hearth.Request{Models: []string{gemma}, Prefs: hearth.Preferences{Only: []string{"acmee"}}}, views(t), now, nil)
+	_, err = Build(Input{Request: &hearth.Request{Models: []string{gemma}, Prefs: hearth.Preferences{Only: []string{"acmee"}}}, Views: views(t), Now: now})
 	if err == nil || !strings.Contains(err.Message, `there is no provider "acmee", did you mean acme?`) {
 		t.Errorf("got %v", err)
 	}
@@ -206,7 +206,7 @@ func TestNames(t *testing.T) {
 func TestDisabledMappingIs404(t *testing.T) {
 	v := views(t)
 	v.Catalog.Endpoints[2].Disabled = true
-	_, err := Build(&hearth.Request{Models: []string{gemma}, Prefs: hearth.Preferences{Only: []string{"local-gpu"}}}, v, now, nil)
+	_, err := Build(Input{Request: &hearth.Request{Models: []string{gemma}, Prefs: hearth.Preferences{Only: []string{"local-gpu"}}}, Views: v, Now: now})
 	if err == nil || err.Type != hearth.ErrNoEndpoints || err.HTTPStatus() != 404 {
 		t.Errorf("got %v, want 404 no_endpoints_found", err)
 	}
@@ -216,14 +216,14 @@ func TestCooldownIsSkipped(t *testing.T) {
 	v := views(t)
 	v.Health[2] = hearth.EndpointHealth{Skip: hearth.SkipCooldown, Until: now.Add(time.Second)}
 	req := &hearth.Request{Models: []string{gemma}}
-	c, _ := Build(req, v, now, ByPrice(req))
+	c, _ := Build(Input{Request: req, Views: v, Now: now})
 	if d := cmp.Diff([]string{acmeGemma, betaGemma}, lines(c)); d != "" {
 		t.Error(d)
 	}
 	if len(c.Drops) != 1 || c.Drops[0].Skip != hearth.SkipCooldown {
 		t.Errorf("drops %+v", c.Drops)
 	}
-	c, _ = Build(req, v, now.Add(time.Second), ByPrice(req))
+	c, _ = Build(Input{Request: req, Views: v, Now: now.Add(time.Second)})
 	if d := cmp.Diff([]string{localGemma, acmeGemma, betaGemma}, lines(c)); d != "" {
 		t.Error("after the cooldown: " + d)
 	}
@@ -249,7 +249,7 @@ func TestLocalTier(t *testing.T) {
 		t.Fatal(err)
 	}
 	v.Catalog = cat
-	c, _ := Build(&hearth.Request{Models: []string{gemma}}, v, now, nil)
+	c, _ := Build(Input{Request: &hearth.Request{Models: []string{gemma}}, Views: v, Now: now})
 	var got []string
 	for _, k := range c.Candidates {
 		got = append(got, k.Endpoint.Slot.Name)
@@ -274,7 +274,7 @@ func TestBuildProperties(t *testing.T) {
 				Ignore: rapid.SliceOfN(rapid.SampledFrom(names), 0, 2).Draw(rt, "ignore"),
 			},
 		}
-		c, err := Build(req, v, now, ByPrice(req))
+		c, err := Build(Input{Request: req, Views: v, Now: now})
 		if (err == nil) != (len(c.Candidates) > 0) {
 			rt.Fatalf("error %v with %d candidates", err, len(c.Candidates))
 		}
@@ -331,7 +331,7 @@ func TestBuild_SeveralNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	req := hearth.Request{Models: []string{"a/b"}}
-	got, err := Build(&req, Views{Catalog: c, Slots: views}, now, ByPrice(&req))
+	got, err := Build(Input{Request: &req, Views: Views{Catalog: c, Slots: views}, Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -346,7 +346,7 @@ func TestBuildEmpty_RetryAfterIsTheEarliestEnd(t *testing.T) {
 		v.Health[i] = hearth.EndpointHealth{Skip: hearth.SkipCooldown, Until: now.Add(s * time.Second)}
 	}
 	req := hearth.Request{Models: []string{gemma}}
-	_, err := Build(&req, v, now, ByPrice(&req))
+	_, err := Build(Input{Request: &req, Views: v, Now: now})
 	if err == nil || err.Type != hearth.ErrCoolingDown || err.RetryAfter != 25*time.Second {
 		t.Errorf("got %+v", err)
 	}

@@ -115,7 +115,7 @@ func (d *decoding) sort(val jsontext.Value) error {
 	case across:
 		d.note("provider.sort.partition none has no effect: the models are tried in the order of the request")
 	case word == "price":
-		d.chat.Prefs.Sort = word
+		d.chat.Prefs.Sort = hearth.Sort(word)
 	case word == "throughput", word == "latency", word == "exacto":
 		d.note(fmt.Sprintf("provider.sort %s has no effect: providers are not sorted by it here", word))
 	default:

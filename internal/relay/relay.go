@@ -159,7 +159,7 @@ func (r *Relay) begin(req *http.Request, id string, key *hearth.Key) *exchange {
 // build makes the chain from the present state and fixes what the request may wait for slots in all.
 func (r *Relay) build(x *exchange, req *http.Request) (hearth.Chain, *hearth.Error) {
 	q := &x.chat.Request
-	ch, err := chain.Build(q, r.views(), time.Now(), chain.ByPrice(q))
+	ch, err := chain.Build(chain.Input{Request: q, Key: x.key, Views: r.views(), Now: time.Now()})
 	x.gen.Requested, x.gen.Estimate, x.gen.Images, x.gen.Streamed = q.Models, q.Estimate, q.Images, q.Stream
 	x.gen.Drops = ch.Drops
 	x.gen.Notes = append(append(x.gen.Notes, q.Notes...), ch.Notes...)
@@ -198,7 +198,7 @@ func (r *Relay) Explain(raw []byte) (Explained, error) {
 		return Explained{}, err
 	}
 	v := r.views()
-	ch, cerr := chain.Build(&chat.Request, v, time.Now(), chain.ByPrice(&chat.Request))
+	ch, cerr := chain.Build(chain.Input{Request: &chat.Request, Views: v, Now: time.Now()})
 	if cerr != nil && cerr.Type == hearth.ErrModelNotFound {
 		return Explained{}, cerr
 	}

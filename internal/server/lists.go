@@ -188,7 +188,7 @@ func (s *Server) findModel(r *http.Request) (*hearth.Model, error) {
 		id = strings.ToValidUTF8(id[:longest], "")
 	}
 	// The chain of such a request is an error with the nearest names in it: the words are the same on every route.
-	_, err := chain.Build(&hearth.Request{Models: []string{id}}, chain.Views{Catalog: s.Catalog}, time.Now(), nil)
+	_, err := chain.Build(chain.Input{Request: &hearth.Request{Models: []string{id}}, Views: chain.Views{Catalog: s.Catalog}, Now: time.Now()})
 	if err == nil {
 		return nil, hearth.Errorf(hearth.ErrModelNotFound, "there is no model %q", id)
 	}
