@@ -63,4 +63,5 @@ type Key struct {
 	Providers    []string      // slugs or tags of the providers it may use; empty = all
 	LocalOnly    bool          // its requests never leave the house
 	EarlyHeaders time.Duration // as the setting of that name, for this key; 0 = the setting
+	Limit        Nano          // what it may spend in all, in the billing currency; 0 = no limit
 }
