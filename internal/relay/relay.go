@@ -31,6 +31,10 @@ type Options struct {
 	WriteLimit   time.Duration  // an answer whose caller takes nothing for so long is ended
 	UserSalt     []byte         // keys the hash under which body.user goes upstream
 	Zone         *time.Location // rules the day a record is counted to; nil = UTC
+	MaxAttempts  int            // candidates that are tried at most, skipped ones not counted; 0 = all
+	EarlyHeaders time.Duration  // a stream without a winner by then gets its headers and comments; 0 = never, a key may say otherwise
+	KeepAlive    time.Duration  // between two comments of a silent stream; 0 = 10 s
+	LastResort   bool           // endpoints in cooldown are tried behind everything else of their tier
 }
 
 // Relay carries requests through their chains. It is safe for concurrent use.
@@ -159,7 +163,7 @@ func (r *Relay) begin(req *http.Request, id string, key *hearth.Key) *exchange {
 // build makes the chain from the present state and fixes what the request may wait for slots in all.
 func (r *Relay) build(x *exchange, req *http.Request) (hearth.Chain, *hearth.Error) {
 	q := &x.chat.Request
-	ch, err := chain.Build(chain.Input{Request: q, Key: x.key, Views: r.views(), Now: time.Now()})
+	ch, err := chain.Build(r.input(q, x.key))
 	x.gen.Requested, x.gen.Estimate, x.gen.Images, x.gen.Streamed = q.Models, q.Estimate, q.Images, q.Stream
 	x.gen.Drops = ch.Drops
 	x.gen.Notes = append(append(x.gen.Notes, q.Notes...), ch.Notes...)
@@ -179,8 +183,10 @@ func (r *Relay) build(x *exchange, req *http.Request) (hearth.Chain, *hearth.Err
 	return ch, err
 }
 
-func (r *Relay) views() chain.Views {
-	return chain.Views{Catalog: r.catalog, Slots: r.fleet.Views(nil), Health: r.health.View()}
+// input is what a chain is made from now.
+func (r *Relay) input(q *hearth.Request, key *hearth.Key) chain.Input {
+	v := chain.Views{Catalog: r.catalog, Slots: r.fleet.Views(nil), Health: r.health.View()}
+	return chain.Input{Request: q, Key: key, Views: v, Now: time.Now(), LastResort: r.opt.LastResort}
 }
 
 // Explained is a chain with what it was built from.
@@ -190,20 +196,21 @@ type Explained struct {
 	Slots   []hearth.SlotView // by Slot.Index
 }
 
-// Explain builds the chain of a request body from the present state and calls nobody. A request that no candidate can
-// serve is explained too; only one that cannot be read, or names an unknown model alone, is an error.
-func (r *Relay) Explain(raw []byte) (Explained, error) {
+// Explain builds the chain that a request body would get under a key (nil = one that may do everything) from the present
+// state and calls nobody. A request that no candidate can serve is explained too; only one that cannot be read, or names
+// an unknown model alone, is an error.
+func (r *Relay) Explain(raw []byte, key *hearth.Key) (Explained, error) {
 	chat, err := dialect.DecodeRouting(raw, estimate.JSON)
 	if err != nil {
 		return Explained{}, err
 	}
-	v := r.views()
-	ch, cerr := chain.Build(chain.Input{Request: &chat.Request, Views: v, Now: time.Now()})
+	in := r.input(&chat.Request, key)
+	ch, cerr := chain.Build(in)
 	if cerr != nil && cerr.Type == hearth.ErrModelNotFound {
 		return Explained{}, cerr
 	}
 	ch.Notes = append(append([]string(nil), chat.Notes...), ch.Notes...)
-	return Explained{&chat.Request, ch, v.Slots}, nil
+	return Explained{&chat.Request, ch, in.Views.Slots}, nil
 }
 
 // Generation finds the record of a request by its id. Whether the caller may see it is for the server to decide, by its

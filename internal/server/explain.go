@@ -53,7 +53,7 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request) error {
 
 // Explain is the answer of POST /api/v1/chain for a request body.
 func (s *Server) Explain(raw []byte) (Explanation, error) {
-	x, err := s.Relay.Explain(raw)
+	x, err := s.Relay.Explain(raw, nil)
 	if err != nil {
 		return Explanation{}, err
 	}
