@@ -80,7 +80,7 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (a *App, err error
 	}
 	a.push(a.fleet.Close)
 	a.push(func(context.Context) error { return a.journal.Sync() }) // engines may take their time; records do not wait for them
-	if a.upstream, err = upstream.New(a.Catalog, "hearth/"+o.Version); err != nil {
+	if a.upstream, err = upstream.New(a.Catalog, upstream.Options{Agent: "hearth/" + o.Version}); err != nil {
 		return a, err
 	}
 	zone, err := cfg.Location()

@@ -101,14 +101,7 @@ func (t *Tracker) Take(i int, now time.Time) (Permit, bool) {
 	case h.Out(now):
 		return Permit{}, false
 	}
-	s := &t.state[i]
-	if s.probing != 0 && now.Before(s.probeEnds) {
-		return Permit{}, false
-	}
-	s.permits++
-	s.probing = s.permits
-	s.probeEnds = now.Add(max(t.probeTTL[i], time.Second))
-	return Permit{t: t, i: i, probe: s.permits}, true
+	return t.probe(i, now)
 }
 
 // Done gives the permit back with what came of it. retryAfter is the upstream's own wish after a 429, 0 = none.
@@ -197,4 +190,27 @@ func (t *Tracker) publish(i int, h hearth.EndpointHealth) {
 	view := append([]hearth.EndpointHealth(nil), t.View()...)
 	view[i] = h
 	t.view.Store(&view)
+}
+
+// TakeAnyway is Take for the last resort: an endpoint that is out is tried all the same, by one request at a time. A
+// success ends its cooldown, a failure begins it anew.
+func (t *Tracker) TakeAnyway(i int, now time.Time) (Permit, bool) {
+	if h := t.View()[i]; h.Skip == "" || !h.Out(now) {
+		return t.Take(i, now)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.probe(i, now)
+}
+
+// probe gives out the one permit of an endpoint that is not in use. The caller holds mu.
+func (t *Tracker) probe(i int, now time.Time) (Permit, bool) {
+	s := &t.state[i]
+	if s.probing != 0 && now.Before(s.probeEnds) {
+		return Permit{}, false
+	}
+	s.permits++
+	s.probing = s.permits
+	s.probeEnds = now.Add(max(t.probeTTL[i], time.Second))
+	return Permit{t: t, i: i, probe: s.permits}, true
 }

@@ -122,7 +122,7 @@ func (w *world) open(t testing.TB, s setup, cat *hearth.Catalog) {
 	fleet, err := slot.NewFleet(cat, driver.New(driver.Options{Log: discard()}), discard())
 	must(err)
 	t.Cleanup(func() { must(fleet.Close(ctx)) })
-	up, err := upstream.New(cat, "hearth/test")
+	up, err := upstream.New(cat, upstream.Options{Agent: "hearth/test"})
 	must(err)
 	t.Cleanup(up.Close)
 	if s.bodyTotal == 0 {

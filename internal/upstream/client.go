@@ -3,6 +3,7 @@
 package upstream
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -25,9 +26,23 @@ const (
 	maxHeld       = 4 << 20 // rewritten events held before the commit point
 )
 
+// Options are the settings of a Client.
+type Options struct {
+	Agent       string        // sent as User-Agent
+	KeepAlive   time.Duration // silence after which a stream's caller gets a comment, 0 = 10 s
+	AnswerTotal int64         // bytes of all whole answers in memory together, 0 = no bound
+	// Dial and LocalDial make the connections to providers and to engines, nil = the net package. Who sets LocalDial
+	// answers for where it leads: nothing is checked behind it.
+	Dial, LocalDial Dialer
+}
+
+// Dialer connects to an address, as net.Dialer.DialContext does.
+type Dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
 // Client sends attempts to the endpoints of one catalog. It is safe for concurrent use.
 type Client struct {
-	agent   string
+	opt     Options
+	plain   []atomic.Bool            // by endpoint index: it refused stream_options
 	targets []target                 // by endpoint index; empty for local endpoints
 	engines []atomic.Pointer[engine] // by endpoint index; the engine that a local endpoint last had
 	clients map[*hearth.Provider]*http.Transport
@@ -49,11 +64,14 @@ type engine struct {
 	target
 }
 
-// New makes a client for the catalog. agent is sent as User-Agent.
-func New(c *hearth.Catalog, agent string) (*Client, error) {
+// New makes a client for the catalog.
+func New(c *hearth.Catalog, o Options) (*Client, error) {
+	if o.KeepAlive <= 0 {
+		o.KeepAlive = 10 * time.Second
+	}
 	cl := &Client{
-		agent: agent, targets: make([]target, len(c.Endpoints)), engines: make([]atomic.Pointer[engine], len(c.Endpoints)),
-		clients: make(map[*hearth.Provider]*http.Transport), local: localTransport(trusted(c)),
+		opt: o, targets: make([]target, len(c.Endpoints)), engines: make([]atomic.Pointer[engine], len(c.Endpoints)),
+		plain: make([]atomic.Bool, len(c.Endpoints)), clients: make(map[*hearth.Provider]*http.Transport), local: localTransport(trusted(c), o.LocalDial),
 	}
 	for _, e := range c.Endpoints {
 		if e.Local() {
@@ -64,9 +82,9 @@ func New(c *hearth.Catalog, agent string) (*Client, error) {
 			return nil, fmt.Errorf("read base_url of provider %q: %w", e.Provider.Slug, err)
 		}
 		if cl.clients[e.Provider] == nil {
-			cl.clients[e.Provider] = externalTransport(e.Provider.Limits.Connect)
+			cl.clients[e.Provider] = externalTransport(e.Provider.Limits.Connect, o.Dial)
 		}
-		t := target{url: u, header: baseHeader(agent, e.Provider.APIKey), rt: cl.clients[e.Provider]}
+		t := target{url: u, header: baseHeader(o.Agent, e.Provider.APIKey), rt: cl.clients[e.Provider]}
 		t.secrets = appendSecret(t.secrets, e.Provider.APIKey)
 		for k, v := range e.Provider.Headers {
 			t.header.Set(k, v.Reveal())
@@ -84,6 +102,9 @@ func appendSecret(to []string, s hearth.Secret) []string {
 	}
 	return append(to, s.Reveal())
 }
+
+// PlainOnly says whether the endpoint has refused stream_options: what is sent to it goes without from then on.
+func (c *Client) PlainOnly(endpoint int) bool { return c.plain[endpoint].Load() }
 
 // Close drops idle connections.
 func (c *Client) Close() {
@@ -107,7 +128,7 @@ func (c *Client) targetOf(call *Call) (*target, error) {
 		return nil, fmt.Errorf("read the engine's address: %w", err)
 	}
 	e := &engine{base: call.EngineURL, key: call.EngineKey}
-	e.target = target{url: u, header: baseHeader(c.agent, call.EngineKey), rt: c.local, secrets: appendSecret(nil, call.EngineKey)}
+	e.target = target{url: u, header: baseHeader(c.opt.Agent, call.EngineKey), rt: c.local, secrets: appendSecret(nil, call.EngineKey)}
 	c.engines[i].Store(e)
 	return &e.target, nil
 }
@@ -128,11 +149,13 @@ func baseHeader(agent string, key hearth.Secret) http.Header {
 	return h
 }
 
-func externalTransport(connect time.Duration) *http.Transport {
-	d := &net.Dialer{Timeout: connect, KeepAlive: 30 * time.Second}
+func externalTransport(connect time.Duration, dial Dialer) *http.Transport {
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: connect, KeepAlive: 30 * time.Second}).DialContext
+	}
 	return &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            d.DialContext,
+		DialContext:            dial,
 		TLSHandshakeTimeout:    connect,
 		ForceAttemptHTTP2:      true,
 		MaxIdleConns:           4096,
@@ -151,10 +174,12 @@ func externalTransport(connect time.Duration) *http.Transport {
 }
 
 // localTransport reaches engines on this machine (and hosts that the operator trusts): it ignores proxy variables.
-func localTransport(lan trust) *http.Transport {
-	t := externalTransport(5 * time.Second)
+func localTransport(lan trust, dial Dialer) *http.Transport {
+	if dial == nil {
+		dial = localDialer(lan).DialContext
+	}
+	t := externalTransport(5*time.Second, dial)
 	t.Proxy = nil
-	t.DialContext = localDialer(lan).DialContext
 	t.ForceAttemptHTTP2 = false
 	return t
 }

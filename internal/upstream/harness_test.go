@@ -202,7 +202,7 @@ func clientOf(t testing.TB, e *hearth.Endpoint) *Client {
 	if err := cat.Seal(); err != nil {
 		t.Fatal(err)
 	}
-	c, err := New(cat, "hearth/test")
+	c, err := New(cat, Options{Agent: "hearth/test"})
 	if err != nil {
 		t.Fatal(err)
 	}

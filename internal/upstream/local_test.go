@@ -164,7 +164,7 @@ func TestEngineTargets(t *testing.T) {
 
 func TestNewRefusesABadAddress(t *testing.T) {
 	p := &hearth.Provider{Slug: "acme", Kind: hearth.External, BaseURL: "http://\x7f"}
-	_, err := New(&hearth.Catalog{Endpoints: []*hearth.Endpoint{{Provider: p}}}, "x")
+	_, err := New(&hearth.Catalog{Endpoints: []*hearth.Endpoint{{Provider: p}}}, Options{})
 	if err == nil || !strings.Contains(err.Error(), `"acme"`) {
 		t.Errorf("err = %v", err)
 	}

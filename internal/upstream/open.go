@@ -21,10 +21,14 @@ type Call struct {
 	EngineKey hearth.Secret // local endpoints: what the engine wants as its API key
 	// Body is what is sent. It must not be written to before Done is called: an upstream may answer, or fail, before
 	// all of it is sent, and the connection's own goroutine may then still be reading it.
-	Body   []byte
-	Done   func() // called once when nobody reads Body any more; nil = nobody wants to know
-	Stream bool
-	Stamp  *dialect.Stamp // what the rewritten answer carries
+	Body []byte
+	Done func() // called once when nobody reads Body any more; nil = nobody wants to know
+	// Plain makes the body once more without stream_options, for an upstream that refuses them; nil = it has none. The
+	// bytes are the attempt's own from then on.
+	Plain     func() []byte
+	MaxTokens int // the caller's cap on the output, in tokens, 0 = none
+	Stream    bool
+	Stamp     *dialect.Stamp // what the rewritten answer carries
 }
 
 // Opened is an attempt that reached its commit point: exactly one of Stream, Answer and Cut is set. Until here nothing

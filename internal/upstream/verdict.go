@@ -43,7 +43,10 @@ type Failure struct {
 	Raw        string // the upstream's own message
 	RetryAfter time.Duration
 	TimedOut   bool
-	Loading    bool // a local engine says that it is still loading its model
+	Loading    bool   // a local engine says that it is still loading its model
+	Context    bool   // the prompt, or the prompt with the output asked for, does not fit the endpoint's window
+	Param      string // the field of the request at fault, in the upstream's words; "" = not said
+	Overloaded bool   // the gateway itself had no memory left for the answer
 	Err        error
 }
 
