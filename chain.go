@@ -19,6 +19,11 @@ const (
 type Candidate struct {
 	Endpoint *Endpoint
 	Reason   string // why it stands where it stands
+	// MaxTokens > 0: the output cap is lowered to it, because the endpoint's engine refuses one that is larger than the
+	// rest of its window.
+	MaxTokens int
+	// LastResort: the endpoint is in cooldown and is tried all the same, behind everything else.
+	LastResort bool
 }
 
 // Drop is one endpoint that was left out of a chain, and why.

@@ -29,8 +29,12 @@ type Input struct {
 	// not at all.
 	LastResort bool
 	// Exact is the prompt's size in tokens as an endpoint's own engine counted it, by Endpoint.Index. It takes the place
-	// of the estimate.
+	// of the estimate and of the weight of images.
 	Exact map[int]int
+	// Left is what the key may still spend, in the billing currency; nil = no limit.
+	Left *hearth.Nano
+	// FetchMedia: media behind web addresses is downloaded for own engines; else no own engine gets a request with them.
+	FetchMedia bool
 }
 
 // Rank orders the candidates of one external tier in place: same model, same priority.
