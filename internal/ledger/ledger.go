@@ -25,6 +25,7 @@ type Ledger struct {
 	store   *store.Store
 	log     *slog.Logger
 	tail    *tail
+	purses  *purses
 
 	wake chan struct{}
 	// gathering: the applier waits for a batch to fill or its time to be up. Set before it looks at what is pending,
@@ -66,6 +67,11 @@ func Open(ctx context.Context, j *journal.Journal, s *store.Store, log *slog.Log
 	if err := l.catchUp(ctx); err != nil {
 		return nil, fmt.Errorf("open ledger: %w", err)
 	}
+	totals, err := s.Totals(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("open ledger: %w", err)
+	}
+	l.purses = newPurses(totals)
 	var run context.Context
 	run, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go l.applyLoop(run)
@@ -102,6 +108,7 @@ func (l *Ledger) Record(g *hearth.Generation) error {
 		return fmt.Errorf("record generation: %w", err)
 	}
 	l.tail.add(store.NewRow(seq, g, record))
+	l.purses.spend(g)
 	if l.gathering.Load() && l.Pending() < batchRows {
 		return nil // the applier takes it when its time is up: waking it for each record would cost more than the record
 	}

@@ -87,3 +87,36 @@ func (s *Store) Spend(ctx context.Context, keyID, from, to string) ([]Spend, err
 	}
 	return list, nil
 }
+
+// Total is what a key spent in one currency, ever.
+type Total struct {
+	KeyID, Currency string
+	Cost            hearth.Nano
+}
+
+// Totals reads what every key spent.
+func (s *Store) Totals(ctx context.Context) ([]Total, error) {
+	rows, err := s.reader.QueryContext(ctx, `SELECT key_id, currency, cost_nano FROM spend`)
+	if err != nil {
+		return nil, fmt.Errorf("read totals: %w", err)
+	}
+	defer rows.Close()
+	sums := make(map[[2]string]int64)
+	for rows.Next() { // summed here: sum() of SQLite fails where a sum does not fit
+		var key, currency string
+		var cost int64
+		if err := rows.Scan(&key, &currency, &cost); err != nil {
+			return nil, fmt.Errorf("read totals: %w", err)
+		}
+		id := [2]string{key, currency}
+		sums[id] = addUpTo(sums[id], cost)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("read totals: %w", err)
+	}
+	list := make([]Total, 0, len(sums))
+	for id, cost := range sums {
+		list = append(list, Total{id[0], id[1], hearth.Nano(cost)})
+	}
+	return list, nil
+}
