@@ -97,7 +97,10 @@ func (r *rewriter) endBody(dst, thought []byte, content, refusal, details bool) 
 func (r *rewriter) contentful(word, v []byte) {
 	switch string(word) {
 	case "content", "reasoning", "reasoning_content", "refusal":
-		r.fact.Content = r.fact.Content || text(v)
+		if text(v) {
+			r.fact.Content = true
+			r.fact.Size += len(v) - 2
+		}
 	case "reasoning_details", "images", "audio", "function_call":
 		r.fact.Content = r.fact.Content || len(v) > 2 && (v[0] == '[' || v[0] == '{')
 	}

@@ -38,6 +38,7 @@ func (r *rewriter) toolCalls(dst []byte, choice int) []byte {
 		return dst[:base]
 	}
 	r.fact.Content = true
+	r.fact.Size += len(dst) - base
 	if choice >= 0 && choice < 64 {
 		r.stamp.called |= 1 << choice
 	}

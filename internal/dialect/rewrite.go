@@ -210,6 +210,7 @@ func (r *rewriter) choice(dst []byte) []byte {
 	default:
 		dst = append(dst, `,"message":{"role":"assistant","content":null,"refusal":null}`...)
 	}
+	r.fact.Choice = max(r.fact.Choice, min(number, maxChoices-1))
 	if !logprobs && !r.chunk {
 		dst = append(dst, `,"logprobs":null`...)
 	}

@@ -25,6 +25,8 @@ type Stamp struct {
 // Chunk is what one chunk of an upstream's stream said.
 type Chunk struct {
 	Content        bool           // content, reasoning, a tool call or a refusal, and not empty
+	Size           int            // bytes of that content, as JSON text
+	Choice         int            // the highest number of a choice in it, up to 127
 	Finish, Native string         // finish reason in OpenAI's words and in the upstream's; "" = none
 	Usage          hearth.Usage   // Reported if the chunk carried usable counts
 	UpstreamID     string         // the upstream's id of the answer
