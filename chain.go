@@ -53,7 +53,8 @@ type EndpointHealth struct {
 // Out says whether the endpoint must not be tried at now.
 func (h EndpointHealth) Out(now time.Time) bool { return h.Skip != "" && now.Before(h.Until) }
 
-// EndpointSpeed is what was measured at an endpoint lately. The zero value means that nothing was.
+// EndpointSpeed is what was measured at an endpoint lately. The zero value means that nothing was, and a figure of 0 that
+// this one was not: not every answer tells both.
 type EndpointSpeed struct {
 	At         time.Time   // of the last sample
 	Samples    int         // that the figures are made of
