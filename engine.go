@@ -1,5 +1,10 @@
 package hearth
 
+import (
+	"maps"
+	"slices"
+)
+
 // Engine is what the gateway knows of a kind of inference server: how it treats a request that does not fit, and which
 // keys of a request would give a caller power over the operator's machine.
 type Engine struct {
@@ -39,4 +44,9 @@ var engines = map[string]Engine{
 func EngineOf(name string) (e Engine, ok bool) {
 	e, ok = engines[name]
 	return e, ok
+}
+
+// EngineNames lists the engines that something is known of, in alphabetical order.
+func EngineNames() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(engines)), func(name string) bool { return name == "" })
 }

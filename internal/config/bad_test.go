@@ -114,7 +114,7 @@ func sourceMessages(t *testing.T) []string {
 			return true
 		})
 	}
-	for _, name := range []string{"syntax.go", "decode.go", "scalar.go", "load.go", "check.go", "check_places.go"} {
+	for _, name := range []string{"syntax.go", "decode.go", "scalar.go", "load.go", "check.go", "check_places.go", "check_declared.go"} {
 		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
 		if err != nil {
 			t.Fatal(err)

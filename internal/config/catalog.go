@@ -99,7 +99,9 @@ func (c *Config) addNodes(cat *hearth.Catalog, models map[string]*hearth.Model) 
 				Model: slot.Model, Provider: local, Tag: localTag(n), Slot: slot,
 				UpstreamModel: orElse(s.UpstreamModel, s.Model), Priority: s.Priority, List: s.Price.price(),
 				Context: s.Context, MaxOutput: s.MaxOutput, ImageTokens: s.ImageTokens,
-				Quantization: s.Quantization, Disabled: s.Disabled,
+				Quantization: strings.ToLower(s.Quantization), Disabled: s.Disabled,
+				Params: paramsOf(s.Parameters), Input: s.Input, ToolQuality: s.ToolQuality.InexactFloat64(),
+				NoCollection: true, ZDR: true, // nobody but the operator sees what stays in the house
 			})
 		}
 	}
@@ -110,7 +112,7 @@ func (c *Config) addNodes(cat *hearth.Catalog, models map[string]*hearth.Model) 
 
 func (s *Slot) slot(node *hearth.Node, model *hearth.Model) *hearth.Slot {
 	return &hearth.Slot{
-		Name: s.Name, Node: node, Model: model, Driver: s.Driver,
+		Name: s.Name, Node: node, Model: model, Driver: s.Driver, Engine: s.Engine, StrictKeys: s.StrictKeys,
 		Command: s.Command, Env: s.Env, Dir: s.Dir, Port: s.Port,
 		URL: strings.TrimRight(s.URL, "/"), APIKey: s.APIKey, Probe: s.Probe,
 		Concurrency: s.Concurrency, Queue: s.Queue, Wait: s.Wait, QueueWait: s.QueueWait,
@@ -128,18 +130,52 @@ func (c *Config) addProvider(cat *hearth.Catalog, models map[string]*hearth.Mode
 		Slug: p.Slug, Name: orElse(p.Name, p.Slug), Kind: hearth.External,
 		BaseURL: strings.TrimRight(p.BaseURL, "/"), APIKey: p.APIKey, Headers: p.Headers,
 		Currency: p.Currency, Margin: margin, Limits: p.Limits.limits(), NoStreamOptions: p.NoStreamOptions,
+		MaxTokensKey: p.MaxTokensKey, Dialect: p.Dialect,
 		PrivacyURL: p.PrivacyURL, TermsURL: p.TermsURL, StatusURL: p.StatusURL,
 	}
 	cat.Providers = append(cat.Providers, provider)
 	for i := range p.Models {
 		o := &p.Models[i]
+		noCollection, zdr := policy(p, o)
 		cat.Endpoints = append(cat.Endpoints, &hearth.Endpoint{
 			Model: models[o.Model], Provider: provider, Tag: offerTag(p, o),
 			UpstreamModel: orElse(o.UpstreamModel, o.Model), Priority: o.Priority, List: o.Price.price(),
 			Context: o.Context, MaxOutput: o.MaxOutput, ImageTokens: o.ImageTokens,
-			Quantization: o.Quantization, Disabled: o.Disabled,
+			Quantization: strings.ToLower(o.Quantization), Disabled: o.Disabled,
+			Params: p.params(o), Input: o.Input, ToolQuality: o.ToolQuality.InexactFloat64(),
+			NoCollection: noCollection, ZDR: zdr,
 		})
 	}
+}
+
+// paramsOf is the set of declared parameters; names that are none were refused when the file was read.
+func paramsOf(names []string) hearth.Params {
+	var set hearth.Params
+	for _, n := range names {
+		set |= hearth.ParamOf(n)
+	}
+	return set
+}
+
+// params are those an offer declares. Where the output cap is rewritten to the one key that the provider knows, both are
+// taken.
+func (p *Provider) params(o *Offer) hearth.Params {
+	set, caps := paramsOf(o.Parameters), hearth.MustParams("max_tokens", "max_completion_tokens")
+	if p.MaxTokensKey != "" && set&caps != 0 {
+		set |= caps
+	}
+	return set
+}
+
+// policy is what an offer declares of prompts, itself or through its provider: who retains nothing collects nothing.
+func policy(p *Provider, o *Offer) (noCollection, zdr bool) {
+	switch {
+	case o.ZDR != nil:
+		zdr = *o.ZDR
+	case p.ZDR != nil:
+		zdr = *p.ZDR
+	}
+	return zdr || orElse(o.DataCollection, p.DataCollection) == "deny", zdr
 }
 
 func orElse(s, other string) string {

@@ -135,6 +135,9 @@ func (k *checker) general() {
 			k.add(at("cors_origins", i), "is not a web origin", `write scheme and host without a path, such as https://chat.example.com, or "*"`)
 		}
 	}
+	if c.EarlyHeaders > 0 && c.EarlyHeaders < time.Second {
+		k.add("early_headers", "is shorter than a second", "write 0s for never, or at least 1s: most answers should come with headers that name who answered")
+	}
 	if c.Request.MaxBody > c.Request.MaxBodyTotal {
 		k.add("request.max_body_total", "is smaller than max_body, so the largest body could never be read", "raise it to at least max_body")
 	}
@@ -177,17 +180,8 @@ func (k *checker) model(path string, m *Model) {
 	if len(m.Description) > 4000 {
 		k.add(path+".description", "is longer than 4000 characters", "shorten it")
 	}
-	if len(m.Input) == 0 {
-		k.add(path+".input", "is empty", "list at least text, or remove the line")
-	}
-	for i, in := range m.Input {
-		if !slices.Contains(modalities, in) {
-			k.add(at(path+".input", i), "is not a kind of input", "write one of: "+strings.Join(modalities, ", "))
-		}
-	}
+	k.input(path+".input", m.Input)
 }
-
-var modalities = []string{"text", "image", "audio", "video", "file"}
 
 func (k *checker) modelID(path, id string) bool {
 	return k.matches(path, id, modelID, "must be a model id, not "+quote(id),

@@ -35,6 +35,8 @@ func (k *checker) slot(path string, n *Node, s *Slot) {
 	}
 	k.plain(path+".upstream_model", s.UpstreamModel, maxName)
 	k.plain(path+".quantization", s.Quantization, 32)
+	k.parameters(path+".parameters", s.Parameters)
+	k.input(path+".input", s.Input)
 	if u, err := url.Parse(s.Probe); err != nil || !strings.HasPrefix(s.Probe, "/") || u.Host != "" || len(s.Probe) > maxName {
 		k.add(path+".probe", "must be a path", "write one that begins with /, such as /health")
 	}
@@ -180,6 +182,7 @@ func (k *checker) provider(path string, p *Provider) {
 	if _, ok := k.c.ExchangeRates[p.Currency]; !ok && p.Currency != k.c.Currency && !k.bad["exchange_rates"] && !k.bad["currency"] {
 		k.add(path+".currency", "has no exchange rate: "+quote(p.Currency)+" to "+quote(k.c.Currency), "add exchange_rates: {"+p.Currency+": …}, the price of one "+p.Currency+" in "+k.c.Currency)
 	}
+	k.policy(path, p.DataCollection, p.ZDR)
 	for i := range p.Models {
 		k.offer(at(path+".models", i), p, &p.Models[i])
 	}
@@ -235,4 +238,7 @@ func (k *checker) offer(path string, p *Provider, o *Offer) {
 	}
 	k.plain(path+".upstream_model", o.UpstreamModel, maxName)
 	k.plain(path+".quantization", o.Quantization, 32)
+	k.parameters(path+".parameters", o.Parameters)
+	k.input(path+".input", o.Input)
+	k.offerPolicy(path, p, o)
 }

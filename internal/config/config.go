@@ -68,8 +68,21 @@ type Config struct {
 	Records Records `yaml:"records"`
 	// Shutdown says how the process ends on SIGTERM.
 	Shutdown Shutdown `yaml:"shutdown"`
-	// Request bounds what a caller may send.
+	// Request bounds what a caller may send, and what answering may take.
 	Request Request `yaml:"request"`
+	// Cooldown says what becomes of an endpoint that failed three times in a row and is out for 60 s.
+	Cooldown Cooldown `yaml:"cooldown"`
+	// MaxAttempts bounds how many endpoints a request may be sent to; 0 tries the whole chain. A slot that is not
+	// ready in time does not count: nothing was sent to it.
+	MaxAttempts int `yaml:"max_attempts" default:"0" min:"0" max:"1000"`
+	// EarlyHeaders begins the answer to a stream after so much waiting, although it is not known yet who will answer:
+	// with status 200, the generation id and comments that keep the connection alive. Who answers then stands in each
+	// chunk instead of the headers, and a failure comes as an event in the stream. 0 never does, else at least 1s. A
+	// key may have its own.
+	EarlyHeaders time.Duration `yaml:"early_headers" default:"0s" min:"0s" max:"1h" example:"20s"`
+	// KeepAlive is how long a stream that has begun may be silent before a comment is sent, so that proxies on the way
+	// do not cut it.
+	KeepAlive time.Duration `yaml:"keep_alive" default:"10s" min:"5s" max:"10m"`
 
 	origin origin
 }
@@ -86,6 +99,10 @@ type Local struct {
 	Name string `yaml:"name" default:"Local GPU" example:"MyIP Local GPU"`
 	// Limits bound one attempt at a slot. The wait for a slot is not part of it: see the slot's wait.
 	Limits Limits `yaml:"limits" defaults:"first_byte=180s"`
+	// MediaURLs says what becomes of images, sound and films that a request names by a web address, when a slot is to
+	// answer it. refuse: the slot is passed over; only data: addresses reach an engine. fetch: the gateway downloads
+	// them, from public addresses only and at most 20 MiB each, and puts the data into the request.
+	MediaURLs string `yaml:"media_urls" default:"refuse" enum:"refuse fetch"`
 }
 
 // Limits bound one attempt at one endpoint; 0 means no limit.
@@ -153,13 +170,23 @@ type Shutdown struct {
 	Grace time.Duration `yaml:"grace" default:"25s" min:"0s" max:"1h"`
 }
 
-// Request bounds what a caller may send.
+// Request bounds what a caller may send, and what answering may take.
 type Request struct {
 	// MaxBody is the largest request body; a larger one is answered with 413.
 	MaxBody Size `yaml:"max_body" default:"64MiB" min:"1KiB" max:"1GiB"`
 	// MaxBodyTotal is the memory that all request bodies together may hold; past it requests are refused with 503
 	// overloaded.
 	MaxBodyTotal Size `yaml:"max_body_total" default:"256MiB" min:"1KiB" max:"64GiB"`
+	// MaxAnswerTotal is the memory that all answers together may hold that are not streamed; past it such requests
+	// fail with 503 overloaded. One answer may have 64 MiB.
+	MaxAnswerTotal Size `yaml:"max_answer_total" default:"256MiB" min:"64MiB" max:"64GiB"`
+}
+
+// Cooldown says what becomes of an endpoint that failed three times in a row and is out for 60 s.
+type Cooldown struct {
+	// LastResort tries an external endpoint that is out behind all others instead of not at all, if its model has another
+	// one of the same priority. By default an endpoint that is out is never tried.
+	LastResort bool `yaml:"last_resort" default:"false"`
 }
 
 // Location is the time zone in which a day begins.

@@ -81,6 +81,7 @@ var sections = []struct {
 	{"records", reflect.TypeFor[Records]()},
 	{"shutdown", reflect.TypeFor[Shutdown]()},
 	{"request", reflect.TypeFor[Request]()},
+	{"cooldown", reflect.TypeFor[Cooldown]()},
 }
 
 const docsHead = `# Configuration

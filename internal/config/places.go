@@ -44,6 +44,14 @@ type Slot struct {
 	Dir string `yaml:"dir" env:"yes" example:"/srv/models"`
 	// Port is a fixed port for the engine, for exec. Default: a free one for each start.
 	Port int `yaml:"port" min:"1" max:"65535" example:"9001"`
+	// Engine is the kind of engine, so that the gateway treats it as its kind needs: keys of a request that give a caller
+	// power over the machine do not reach it (llama-server: id_slot, lora, n_predict; vllm: chat_template,
+	// prompt_logprobs, kv_transfer_params, priority, truncate_prompt_tokens; ollama: options.num_ctx), an output cap
+	// that it would refuse is lowered to what is left of the window (vllm, sglang), and a prompt that only the estimate
+	// finds too long is counted by the engine itself (llama-server, vllm). Default: not known, every key is passed on.
+	Engine string `yaml:"engine" enum:"llama-server vllm sglang ollama lm-studio tabbyapi" example:"llama-server"`
+	// StrictKeys lets only keys of the chat completions API through to the engine, whatever else it may understand.
+	StrictKeys bool `yaml:"strict_keys" default:"false"`
 	// URL is the address of the engine without /v1, for always.
 	URL string `yaml:"url" env:"yes" example:"http://127.0.0.1:11434"`
 	// Trust says where the engine of an always slot may be. loopback: on this machine. lan: also on a machine of
@@ -64,8 +72,19 @@ type Slot struct {
 	MaxOutput int `yaml:"max_output" min:"1" max:"1000000000"`
 	// ImageTokens is what one image counts as when the size of a prompt is estimated.
 	ImageTokens int `yaml:"image_tokens" default:"4096" min:"0" max:"1000000"`
-	// Quantization is the precision of the weights, for the lists.
+	// Quantization is the precision of the weights, for the lists and for callers that ask for certain ones: int4, int8,
+	// fp4, mxfp4, nvfp4, fp6, fp8, mxfp8, fp16, bf16 or fp32. Other words can be shown, but not asked for.
 	Quantization string `yaml:"quantization" example:"int4"`
+	// Parameters are the request parameters the engine takes. A request that offers tools or asks for a response format
+	// skips a slot that lists others only; one with require_parameters skips it if any parameter is missing. Default:
+	// not declared, which is taken as the usual ones.
+	Parameters []string `yaml:"parameters" example:"[max_tokens, temperature, top_p, stop, seed, tools, tool_choice]"`
+	// Input lists the kinds of input the slot takes: text, image, audio, video, file. A request with another kind skips
+	// it. Default: not declared, which skips nothing.
+	Input []string `yaml:"input" example:"[text, image]"`
+	// ToolQuality is your grade of its tool calls, from 0 to 1, for callers that sort by it (:exacto); 0 is not graded.
+	// What is measured counts before it.
+	ToolQuality decimal.Decimal `yaml:"tool_quality" default:"0" min:"0" max:"1" example:"0.9"`
 	// Concurrency is how many requests the engine works on at once; set it to the engine's own number of parallel
 	// sequences.
 	Concurrency int `yaml:"concurrency" default:"1" min:"1" max:"10000"`
@@ -115,6 +134,21 @@ type Provider struct {
 	// NoStreamOptions is for providers that refuse stream_options. Their streams then report no usage, and what
 	// reports no usage costs nothing.
 	NoStreamOptions bool `yaml:"no_stream_options" default:"false"`
+	// MaxTokensKey is the one key for the output cap that the provider knows; the other one is rewritten to it. Default:
+	// both, the caller's key is passed on.
+	MaxTokensKey string `yaml:"max_tokens_key" enum:"max_tokens max_completion_tokens" example:"max_completion_tokens"`
+	// Dialect is what the provider understands. openai: plain chat completions. openrouter: also OpenRouter's provider
+	// object, so that a caller's data_collection, zdr, quantizations, require_parameters and max_price (in USD) hold
+	// beyond this account, at whoever it passes the request on to.
+	Dialect string `yaml:"dialect" default:"openai" enum:"openai openrouter"`
+	// DataCollection is what the provider's terms say of prompts, and the default of its models. deny: they are not
+	// collected and nothing is trained on them. allow: they may be. Default: not declared, which is as good as allow:
+	// requests with data_collection: deny skip it. Own slots always pass.
+	DataCollection string `yaml:"data_collection" enum:"allow deny"`
+	// ZDR declares that nothing of a request is retained (zero data retention), which includes that nothing is collected; it
+	// is the default of its models. Requests with zdr: true skip whoever does not declare it. Own slots always pass.
+	// Default: not declared.
+	ZDR *bool `yaml:"zdr" example:"true"`
 	// Limits bound one attempt at this provider.
 	Limits Limits `yaml:"limits"`
 	// PrivacyURL is the address of the provider's privacy policy, for the list of providers.
@@ -143,8 +177,24 @@ type Offer struct {
 	MaxOutput int `yaml:"max_output" min:"1" max:"1000000000"`
 	// ImageTokens is what one image counts as when the size of a prompt is estimated.
 	ImageTokens int `yaml:"image_tokens" default:"4096" min:"0" max:"1000000"`
-	// Quantization is the precision of the weights.
+	// Quantization is the precision of the weights: int4, int8, fp4, mxfp4, nvfp4, fp6, fp8, mxfp8, fp16, bf16 or fp32.
+	// Callers that ask for certain ones skip other words. Default: unknown.
 	Quantization string `yaml:"quantization" example:"fp8"`
+	// Parameters are the request parameters the provider takes for this model. A request that offers tools or asks for a
+	// response format skips an offer that lists others only; one with require_parameters skips it if any parameter is
+	// missing. Default: not declared, which is taken as the usual ones.
+	Parameters []string `yaml:"parameters" example:"[max_tokens, temperature, top_p, stop, seed, tools, tool_choice]"`
+	// Input lists the kinds of input it takes: text, image, audio, video, file. A request with another kind skips it.
+	// Default: not declared, which skips nothing.
+	Input []string `yaml:"input" example:"[text, image]"`
+	// DataCollection is what the terms for this model say of prompts: deny or allow, as at the provider. Default: the
+	// provider's.
+	DataCollection string `yaml:"data_collection" enum:"allow deny"`
+	// ZDR declares that nothing of a request for this model is retained. Default: the provider's.
+	ZDR *bool `yaml:"zdr" example:"true"`
+	// ToolQuality is your grade of its tool calls, from 0 to 1, for callers that sort by it (:exacto); 0 is not graded.
+	// What is measured counts before it.
+	ToolQuality decimal.Decimal `yaml:"tool_quality" default:"0" min:"0" max:"1" example:"0.9"`
 	// Price is the price list in the provider's currency, before exchange rate and margin. Default: free.
 	Price *Price `yaml:"price" example:"{prompt: 0.13, completion: 0.4}"`
 	// Disabled takes the offer out of every chain.

@@ -67,6 +67,7 @@ func (w *warner) slot(path string, s *Slot) {
 	if !w.given(path + ".concurrency") {
 		w.add(path+".concurrency", "is not set: the slot works on one request at a time", "write the number of requests the engine serves in parallel")
 	}
+	w.quantization(path, s.Quantization)
 	w.literalKey(path)
 	for i, arg := range s.Command {
 		w.placeholder(at(path+".command", i), arg)
@@ -131,6 +132,7 @@ func (w *warner) offer(path string, o *Offer) {
 	if o.Context == 0 {
 		w.add(path+".context", "is not set: prompts that do not fit are sent all the same", "write the context window in tokens")
 	}
+	w.quantization(path, o.Quantization)
 	if o.Disabled {
 		return
 	}
@@ -144,6 +146,15 @@ func (w *warner) offer(path string, o *Offer) {
 	}
 	if o.Priority <= last {
 		w.add(path+".priority", "puts this provider before or beside an own slot with the same model", "raise it above the slot's priority if local comes first")
+	}
+}
+
+// precisions are the words for the precision of weights that callers can ask for.
+var precisions = []string{"int4", "int8", "fp4", "mxfp4", "nvfp4", "fp6", "fp8", "mxfp8", "fp16", "bf16", "fp32", "unknown"}
+
+func (w *warner) quantization(path, word string) {
+	if word != "" && !slices.Contains(precisions, strings.ToLower(word)) {
+		w.add(path+".quantization", "is not a word that callers can ask for: requests with quantizations skip it", "write one of: "+strings.Join(precisions, ", "))
 	}
 }
 

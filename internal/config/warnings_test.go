@@ -50,6 +50,11 @@ func TestWarnings(t *testing.T) {
 			"x:3: providers[0].models[0].price: is not set: callers pay nothing for it",
 			"x:3: providers[0].models[0].context: is not set",
 		}},
+		{"precisions nobody can ask for", whole(slot+", quantization: Q4_K_M", strings.Replace(provider, "context: 8192", "context: 8192, quantization: awq", 1)), []string{
+			"x:2: nodes[0].slots[0].quantization: is not a word that callers can ask for",
+			"x:3: providers[0].models[0].quantization: is not a word that callers can ask for",
+		}},
+		{"precisions in any case", whole(slot+", quantization: INT4", strings.Replace(provider, "context: 8192", "context: 8192, quantization: unknown", 1)), nil},
 		{"no key", with("api_key: '${env:KEY}', ", ""), []string{"x:3: providers[0].api_key: is not set"}},
 		{"key in the file", with("${env:KEY}", "sk-literal"), []string{"x:3: providers[0].api_key: stands in the file itself"}},
 		{"not encrypted", with("https:", "http:"), []string{"x:3: providers[0].base_url: is not encrypted"}},

@@ -13,7 +13,7 @@ import (
 const maxName = 128
 
 // Nearest returns up to n of the known names that could have been meant, nearest first: those that contain the
-// name, are contained in it, or differ from it in at most a third of its letters.
+// name, are contained in it (three letters or more), or differ from it in at most a third of its letters.
 func Nearest(name string, known []string, n int) []string {
 	if name == "" || len(name) > maxName {
 		return nil
@@ -28,7 +28,7 @@ func Nearest(name string, known []string, n int) []string {
 	for _, k := range known {
 		lk := strings.ToLower(k)
 		d := levenshtein.ComputeDistance(low, lk)
-		if len(low) >= 3 && (strings.Contains(lk, low) || strings.Contains(low, lk)) {
+		if len(low) >= 3 && len(lk) >= 3 && (strings.Contains(lk, low) || strings.Contains(low, lk)) {
 			d = min(d, 1)
 		}
 		if d <= limit {

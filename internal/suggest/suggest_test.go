@@ -8,14 +8,15 @@ import (
 )
 
 func TestNearest(t *testing.T) {
-	known := []string{"google/gemma-4-26b-a4b", "lgai/exaone-4.0-32b", "acme/other"}
+	known := []string{"google/gemma-4-26b-a4b", "lgai/exaone-4.0-32b", "acme/other", "n"}
 	for name, tc := range map[string]struct {
 		name string
 		want []string
 	}{
 		"a slip of the finger":            {"google/gema-4-26b-a4b", known[:1]},
 		"the slug without author":         {"exaone-4.0-32b", known[1:2]},
-		"another case":                    {"ACME/Other", known[2:]},
+		"another case":                    {"ACME/Other", known[2:3]},
+		"a letter is no part of a word":   {"presence", nil},
 		"nothing near":                    {"zzzzzz", nil},
 		"empty":                           {"", nil},
 		"a hostile name is not worked on": {strings.Repeat("x", 1<<20), nil},
