@@ -39,6 +39,7 @@ type Chat struct {
 	inline  [24]member
 	one     [1]string
 	user    string
+	media   []address
 }
 
 // member is one key of the body with its value, by byte offsets into the body.

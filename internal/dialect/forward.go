@@ -5,15 +5,31 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
+
+	"github.com/shopspring/decimal"
+
+	"myip.co.kr/hearth"
 )
 
 // Target says how one upstream wants the request.
 type Target struct {
-	Model        string   // what the upstream calls the model
-	StreamUsage  bool     // the upstream reports usage in streams when it is asked to
-	MaxTokensKey string   // the one key for the output cap that it knows; "" = either is fine
-	Drop         []string // further keys of the body that it must not get
-	UserSalt     []byte   // user goes out hashed with it; without a salt it does not go out at all
+	Model        string // what the upstream calls the model
+	StreamUsage  bool   // the upstream reports usage in streams when it is asked to
+	MaxTokensKey string // the one key for the output cap that it knows; "" = either is fine
+	MaxTokens    int    // > 0: no larger output cap goes out; a body without one gets this one
+	UserSalt     []byte // user goes out hashed with it; without a salt it does not go out at all
+
+	// Drop are further keys of the body that it must not get, in any case of letters; "a.b" is key b in the object a.
+	Drop []string
+	// Allow lets through only the keys of the chat completions API.
+	Allow bool
+	// Media replaces the web addresses of media by data URLs; an address without an entry stays.
+	Media map[string]string
+	// Provider, for an upstream that takes OpenRouter's provider object: what it understands of the caller's conditions.
+	Provider *hearth.Preferences
+	// Rate is what one US dollar on the upstream's price list costs the caller, in the billing currency, margin
+	// included; the caller's price bounds are divided by it. They stay in the house if it is not positive.
+	Rate decimal.Decimal
 }
 
 // AppendForward appends the request body for one upstream: the model replaced, the keys that stay in the house
