@@ -40,9 +40,9 @@ type minute struct {
 // window is what is remembered of one endpoint.
 type window struct {
 	mu      sync.Mutex
-	ring    []answer // grows up to ringMax, then the oldest is overwritten
-	next    int      // place of the next answer in a full ring
-	minutes []minute // by minute modulo dayLong, made with the first sample
+	ring    []answer      // grows up to ringMax, then the oldest is overwritten
+	next    int           // place of the next answer in a full ring
+	minutes []minute      // by minute modulo dayLong, made with the first sample
 	summed  time.Duration // when the speeds were last summed up
 	held    int           // answers in that sum
 	turn    uint64        // counts the sums
