@@ -28,6 +28,6 @@ func Explain(ctx context.Context, cfg *config.Config, body []byte) (server.Expla
 	tracker := health.NewTracker(cat)
 	rel := relay.New(relay.Options{}, relay.Parts{Catalog: cat, Fleet: fleet, Health: tracker, Log: log})
 	s := server.New(server.Options{}, server.Parts{Catalog: cat, Relay: rel, Fleet: fleet, Health: tracker, Log: log})
-	x, err := s.Explain(body)
+	x, err := s.Explain(body, nil)
 	return x, errors.Join(err, fleet.Close(ctx))
 }

@@ -191,26 +191,26 @@ func (r *Relay) input(q *hearth.Request, key *hearth.Key) chain.Input {
 
 // Explained is a chain with what it was built from.
 type Explained struct {
-	Request *hearth.Request
-	Chain   hearth.Chain
-	Slots   []hearth.SlotView // by Slot.Index
+	In    chain.Input
+	Chain hearth.Chain
+	Err   *hearth.Error // what the caller would get: the chain is empty; nil = it is not
 }
 
 // Explain builds the chain that a request body would get under a key (nil = one that may do everything) from the present
-// state and calls nobody. A request that no candidate can serve is explained too; only one that cannot be read, or names
-// an unknown model alone, is an error.
+// state, and calls nobody. A request that no candidate can serve is explained too; only one that cannot be read, or
+// names an unknown model alone, is an error.
 func (r *Relay) Explain(raw []byte, key *hearth.Key) (Explained, error) {
 	chat, err := dialect.DecodeRouting(raw, estimate.JSON)
 	if err != nil {
 		return Explained{}, err
 	}
-	in := r.input(&chat.Request, key)
-	ch, cerr := chain.Build(in)
-	if cerr != nil && cerr.Type == hearth.ErrModelNotFound {
-		return Explained{}, cerr
+	x := Explained{In: r.input(&chat.Request, key)}
+	x.Chain, x.Err = chain.Build(x.In)
+	if x.Err != nil && (x.Err.Type == hearth.ErrModelNotFound || x.Err.Type == hearth.ErrInvalidRequest) {
+		return Explained{}, x.Err
 	}
-	ch.Notes = append(append([]string(nil), chat.Notes...), ch.Notes...)
-	return Explained{&chat.Request, ch, in.Views.Slots}, nil
+	x.Chain.Notes = append(append([]string(nil), chat.Notes...), x.Chain.Notes...)
+	return x, nil
 }
 
 // Generation finds the record of a request by its id. Whether the caller may see it is for the server to decide, by its

@@ -2,6 +2,8 @@ package server
 
 import (
 	"net/http"
+
+	"myip.co.kr/hearth"
 )
 
 // Explanation is the answer of POST /api/v1/chain.
@@ -39,12 +41,16 @@ type Price struct {
 
 // explain answers with the chain of a request and calls nobody.
 func (s *Server) explain(w http.ResponseWriter, r *http.Request) error {
+	key, err := s.authorise(w, r)
+	if err != nil {
+		return err
+	}
 	raw, free, err := s.Relay.ReadBody(w, r)
 	if err != nil {
 		return err
 	}
 	defer free()
-	x, err := s.Explain(raw)
+	x, err := s.Explain(raw, key)
 	if err != nil {
 		return err
 	}
@@ -59,7 +65,7 @@ func (s *Server) Explain(raw []byte) (Explanation, error) {
 	}
 	j := Chain{
 		Candidates: []Candidate{}, Dropped: []Dropped{},
-		Notes: append([]string{}, x.Chain.Notes...), Estimate: x.Request.Estimate,
+		Notes: append([]string{}, x.Chain.Notes...), Estimate: x.In.Request.Estimate,
 	}
 	for _, d := range x.Chain.Drops {
 		j.Dropped = append(j.Dropped, dropped(d))
@@ -71,8 +77,8 @@ func (s *Server) Explain(raw []byte) (Explanation, error) {
 			Local: e.Local(), Reason: c.Reason,
 			Cost: Price{e.Price.Prompt.String(), e.Price.Completion.String(), s.Catalog.Currency},
 		}
-		if e.Slot != nil && e.Slot.Index < len(x.Slots) {
-			k.Slot = slotView(e.Slot, x.Slots[e.Slot.Index])
+		if e.Slot != nil && e.Slot.Index < len(x.In.Views.Slots) {
+			k.Slot = slotView(e.Slot, x.In.Views.Slots[e.Slot.Index])
 		}
 		j.Candidates = append(j.Candidates, k)
 	}

@@ -18,6 +18,7 @@ import (
 	"myip.co.kr/hearth/internal/account"
 	"myip.co.kr/hearth/internal/health"
 	"myip.co.kr/hearth/internal/relay"
+	"myip.co.kr/hearth/internal/routing"
 	"myip.co.kr/hearth/internal/slot"
 )
 
@@ -34,6 +35,7 @@ type Parts struct {
 	Accounts *account.Accounts
 	Fleet    *slot.Fleet
 	Health   *health.Tracker
+	Windows  *routing.Windows // what was measured; nil = nothing is
 	Log      *slog.Logger
 }
 
@@ -56,7 +58,7 @@ func New(o Options, p Parts) *Server {
 	s.route("GET", "/ready", s.ready)
 	for _, base := range [...]string{"/api/v1", "/v1"} {
 		s.route("POST", base+"/chat/completions", s.chat)
-		s.route("POST", base+"/chain", s.keyed(s.explain))
+		s.route("POST", base+"/chain", s.explain)
 		s.route("GET", base+"/generation", s.generation)
 		s.route("GET", base+"/models", s.catalog(s.models))
 		s.route("GET", base+"/models/{author}/{slug}/endpoints", s.catalog(s.endpoints))
