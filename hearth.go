@@ -65,3 +65,27 @@ type Key struct {
 	EarlyHeaders time.Duration // as the setting of that name, for this key; 0 = the setting
 	Limit        Nano          // what it may spend in all, in the billing currency; 0 = no limit
 }
+
+// KeyChange is what is to become different about a key; what is nil stays as it is.
+type KeyChange struct {
+	Models, Providers *[]string
+	LocalOnly         *bool
+	EarlyHeaders      *time.Duration
+	Limit             *Nano
+}
+
+// Apply returns k with the change made to it.
+func (c KeyChange) Apply(k Key) Key {
+	set(&k.Models, c.Models)
+	set(&k.Providers, c.Providers)
+	set(&k.LocalOnly, c.LocalOnly)
+	set(&k.EarlyHeaders, c.EarlyHeaders)
+	set(&k.Limit, c.Limit)
+	return k
+}
+
+func set[T any](field, to *T) {
+	if to != nil {
+		*field = *to
+	}
+}

@@ -2,10 +2,12 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"myip.co.kr/hearth"
 )
 
@@ -14,9 +16,14 @@ var ErrKeyExists = errors.New("key exists already")
 
 // InsertKey adds a key.
 func (s *Store) InsertKey(ctx context.Context, k hearth.Key) error {
-	_, err := s.writer.ExecContext(ctx,
-		`INSERT INTO keys (id, hash, name, label, admin, disabled, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-		k.ID, k.Hash[:], k.Name, k.Label, k.Admin, k.Disabled, k.CreatedAt.UnixMilli())
+	models, providers, err := lists(&k.Models, &k.Providers)
+	if err != nil {
+		return fmt.Errorf("insert key %s: %w", k.ID, err)
+	}
+	_, err = s.writer.ExecContext(ctx, `INSERT INTO keys (id, hash, name, label, admin, disabled, created_at,
+		models, providers, local_only, early_headers, spend_limit) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		k.ID, k.Hash[:], k.Name, k.Label, k.Admin, k.Disabled, k.CreatedAt.UnixMilli(),
+		models, providers, k.LocalOnly, k.EarlyHeaders.Milliseconds(), int64(k.Limit))
 	if code(err) == codeConflict {
 		return fmt.Errorf("insert key %s: %w", k.ID, ErrKeyExists)
 	}
@@ -26,26 +33,37 @@ func (s *Store) InsertKey(ctx context.Context, k hearth.Key) error {
 	return nil
 }
 
+// lists are the JSON of the names a key may use; nil for a list that is not given.
+func lists(models, providers *[]string) (m, p any, err error) {
+	if m, err = list(models); err != nil {
+		return nil, nil, err
+	}
+	p, err = list(providers)
+	return m, p, err
+}
+
+func list(names *[]string) (any, error) {
+	if names == nil {
+		return nil, nil
+	}
+	b, err := json.Marshal(*names) // of nil: []
+	return string(b), err
+}
+
 // Keys reads all keys, oldest first.
 func (s *Store) Keys(ctx context.Context) ([]hearth.Key, error) {
-	rows, err := s.reader.QueryContext(ctx,
-		`SELECT id, hash, name, label, admin, disabled, created_at FROM keys ORDER BY created_at, id`)
+	rows, err := s.reader.QueryContext(ctx, `SELECT id, hash, name, label, admin, disabled, created_at,
+		models, providers, local_only, early_headers, spend_limit FROM keys ORDER BY created_at, id`)
 	if err != nil {
 		return nil, fmt.Errorf("read keys: %w", err)
 	}
 	defer rows.Close()
 	var keys []hearth.Key
 	for rows.Next() {
-		var k hearth.Key
-		var hash []byte
-		var created int64
-		if err := rows.Scan(&k.ID, &hash, &k.Name, &k.Label, &k.Admin, &k.Disabled, &created); err != nil {
+		k, err := scanKey(rows)
+		if err != nil {
 			return nil, fmt.Errorf("read keys: %w", err)
 		}
-		if copy(k.Hash[:], hash) != len(k.Hash) || len(hash) != len(k.Hash) {
-			return nil, fmt.Errorf("read keys: hash of %s has %d bytes, want %d", k.ID, len(hash), len(k.Hash))
-		}
-		k.CreatedAt = time.UnixMilli(created).UTC()
 		keys = append(keys, k)
 	}
 	if err := rows.Err(); err != nil {
@@ -54,9 +72,69 @@ func (s *Store) Keys(ctx context.Context) ([]hearth.Key, error) {
 	return keys, nil
 }
 
+func scanKey(rows *sql.Rows) (k hearth.Key, err error) {
+	var hash, models, providers []byte
+	var created, early, limit int64
+	if err := rows.Scan(&k.ID, &hash, &k.Name, &k.Label, &k.Admin, &k.Disabled, &created,
+		&models, &providers, &k.LocalOnly, &early, &limit); err != nil {
+		return k, err
+	}
+	if copy(k.Hash[:], hash) != len(k.Hash) || len(hash) != len(k.Hash) {
+		return k, fmt.Errorf("hash of %s has %d bytes, want %d", k.ID, len(hash), len(k.Hash))
+	}
+	k.CreatedAt = time.UnixMilli(created).UTC()
+	k.EarlyHeaders, k.Limit = time.Duration(early)*time.Millisecond, hearth.Nano(limit)
+	// A list that cannot be read must not become an empty one, which would allow everything.
+	if k.Models, err = names(models); err != nil {
+		return k, fmt.Errorf("models of %s: %w", k.ID, err)
+	}
+	if k.Providers, err = names(providers); err != nil {
+		return k, fmt.Errorf("providers of %s: %w", k.ID, err)
+	}
+	return k, nil
+}
+
+// names reads a JSON list; an empty one is nil.
+func names(b []byte) (list []string, err error) {
+	if err := json.Unmarshal(b, &list); err != nil {
+		return nil, err
+	}
+	switch {
+	case list == nil:
+		return nil, errors.New("not a list")
+	case len(list) == 0:
+		return nil, nil
+	}
+	return list, nil
+}
+
+// ChangeKey changes what a key may use, in one step: what c does not name keeps the value that another process may have
+// set meanwhile.
+func (s *Store) ChangeKey(ctx context.Context, id string, c hearth.KeyChange) error {
+	models, providers, err := lists(c.Models, c.Providers)
+	if err != nil {
+		return fmt.Errorf("change key %s: %w", id, err)
+	}
+	var early, limit any
+	if c.EarlyHeaders != nil {
+		early = c.EarlyHeaders.Milliseconds()
+	}
+	if c.Limit != nil {
+		limit = int64(*c.Limit)
+	}
+	return s.updateKey(ctx, id, `UPDATE keys SET models = coalesce(?, models), providers = coalesce(?, providers),
+		local_only = coalesce(?, local_only), early_headers = coalesce(?, early_headers),
+		spend_limit = coalesce(?, spend_limit) WHERE id = ?`, models, providers, c.LocalOnly, early, limit, id)
+}
+
 // DisableKey switches a key off, or on again.
 func (s *Store) DisableKey(ctx context.Context, id string, disabled bool) error {
-	r, err := s.writer.ExecContext(ctx, `UPDATE keys SET disabled = ? WHERE id = ?`, disabled, id)
+	return s.updateKey(ctx, id, `UPDATE keys SET disabled = ? WHERE id = ?`, disabled, id)
+}
+
+// updateKey runs a statement that changes one key.
+func (s *Store) updateKey(ctx context.Context, id, statement string, args ...any) error {
+	r, err := s.writer.ExecContext(ctx, statement, args...)
 	if err != nil {
 		return fmt.Errorf("change key %s: %w", id, err)
 	}

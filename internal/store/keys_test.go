@@ -2,10 +2,14 @@ package store
 
 import (
 	"errors"
+	"io/fs"
+	"math"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/pressly/goose/v3"
 
 	"myip.co.kr/hearth"
 )
@@ -17,7 +21,8 @@ func TestKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := hearth.Key{ID: "key-1", Hash: hearth.KeyHash{1, 2, 3}, Name: "이름", Label: "sk-myip-abc…xyz", Admin: true,
-		CreatedAt: time.UnixMilli(1_764_460_800_123).UTC()}
+		CreatedAt: time.UnixMilli(1_764_460_800_123).UTC(),
+		Models:    []string{"a/b", `odd"one`}, Providers: []string{"local-gpu"}, LocalOnly: true, EarlyHeaders: 1500 * time.Millisecond, Limit: 5_000_000_001}
 	if err := s.InsertKey(t.Context(), k); err != nil {
 		t.Fatal(err)
 	}
@@ -42,5 +47,115 @@ func TestKeys(t *testing.T) {
 	}
 	if after, err := s.KeysVersion(t.Context()); after != before+2 || err != nil {
 		t.Errorf("version %d became %d, %v, want two more", before, after, err)
+	}
+}
+
+func TestChangeKey(t *testing.T) {
+	s := newStore(t)
+	k := hearth.Key{ID: "key-1", Hash: hearth.KeyHash{1}, Name: "n", Label: "l", CreatedAt: time.UnixMilli(1).UTC()}
+	other := hearth.Key{ID: "key-2", Hash: hearth.KeyHash{2}, Name: "n", Label: "l", CreatedAt: time.UnixMilli(2).UTC(), Limit: 7}
+	for _, k := range []hearth.Key{k, other} {
+		if err := s.InsertKey(t.Context(), k); err != nil {
+			t.Fatal(err)
+		}
+	}
+	version := func() int64 {
+		t.Helper()
+		v, err := s.KeysVersion(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	for name, c := range map[string]hearth.KeyChange{
+		"models":        {Models: &[]string{"a/b", "c/d"}},
+		"providers":     {Providers: &[]string{"acme/fp8"}},
+		"local only":    {LocalOnly: new(true)},
+		"early headers": {EarlyHeaders: new(20 * time.Second)},
+		"limit":         {Limit: new(hearth.Nano(math.MaxInt64))},
+		"all of it": {Models: &[]string{"x/y"}, Providers: &[]string{"beta"}, LocalOnly: new(true),
+			EarlyHeaders: new(time.Second), Limit: new(hearth.Nano(1))},
+		"nothing": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := version()
+			check := func(want hearth.Key) {
+				t.Helper()
+				got, err := s.Keys(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff([]hearth.Key{want, other}, got); diff != "" {
+					t.Errorf("keys (-want +got):\n%s", diff)
+				}
+			}
+			if err := s.ChangeKey(t.Context(), "key-1", c); err != nil {
+				t.Fatal(err)
+			}
+			check(c.Apply(k))
+			if v := version(); v != before+1 {
+				t.Errorf("version %d became %d: others would not see the change", before, v)
+			}
+			none := hearth.KeyChange{Models: new([]string), Providers: new([]string), LocalOnly: new(bool), EarlyHeaders: new(time.Duration), Limit: new(hearth.Nano)}
+			if err := s.ChangeKey(t.Context(), "key-1", none); err != nil {
+				t.Fatal(err)
+			}
+			check(k)
+		})
+	}
+	if err := s.ChangeKey(t.Context(), "key-9", hearth.KeyChange{LocalOnly: new(true)}); !errors.Is(err, ErrNotFound) {
+		t.Errorf("changing no key: %v, want ErrNotFound", err)
+	}
+}
+
+// TestKeys_UnreadablePolicy: a list that cannot be read is an error, never an empty one: that would allow everything.
+func TestKeys_UnreadablePolicy(t *testing.T) {
+	for _, text := range []string{"", "null", "{}", `["a"`, `"a"`, "[1]"} {
+		t.Run(text, func(t *testing.T) {
+			for _, column := range []string{"models", "providers"} {
+				s := newStore(t)
+				if err := s.InsertKey(t.Context(), hearth.Key{ID: "key-1", Models: []string{"a/b"}}); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := s.writer.ExecContext(t.Context(), "UPDATE keys SET "+column+" = ?", text); err != nil {
+					t.Fatal(err)
+				}
+				if keys, err := s.Keys(t.Context()); err == nil {
+					t.Errorf("%s: read as %+v", column, keys)
+				}
+			}
+		})
+	}
+}
+
+// TestOpen_OlderTables opens a database whose keys had no policy yet.
+func TestOpen_OlderTables(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "hearth.db")
+	s := mustOpen(t, path)
+	dir, err := fs.Sub(migrations, "migrations/sqlite")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := goose.NewProvider(goose.DialectSQLite3, s.writer, dir, goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.DownTo(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.writer.ExecContext(t.Context(), `INSERT INTO keys (id, hash, name, label, admin, disabled, created_at)
+		VALUES ('key-1', ?, 'n', 'l', 1, 0, 5)`, make([]byte, 32)); err != nil {
+		t.Fatalf("the old tables are not back: %v", err)
+	}
+	if _, err := s.Keys(t.Context()); err == nil {
+		t.Fatal("keys without a policy were read before the upgrade")
+	}
+	got, err := mustOpen(t, path).Keys(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []hearth.Key{{ID: "key-1", Name: "n", Label: "l", Admin: true, CreatedAt: time.UnixMilli(5).UTC()}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("keys (-want +got):\n%s", diff)
 	}
 }
