@@ -57,9 +57,9 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, x)
 }
 
-// Explain is the answer of POST /api/v1/chain for a request body.
-func (s *Server) Explain(raw []byte) (Explanation, error) {
-	x, err := s.Relay.Explain(raw, nil)
+// Explain is the answer of POST /api/v1/chain for a request body under a key; nil = one that may do everything.
+func (s *Server) Explain(raw []byte, key *hearth.Key) (Explanation, error) {
+	x, err := s.Relay.Explain(raw, key)
 	if err != nil {
 		return Explanation{}, err
 	}

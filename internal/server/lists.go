@@ -1,7 +1,9 @@
 package server
 
 import (
+	"cmp"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,28 +60,29 @@ type topProviderJSON struct {
 
 // endpointJSON holds exactly one "status", and not as its last key: the documented way to read it is grep.
 type endpointJSON struct {
-	Name          string      `json:"name"`
-	ModelID       string      `json:"model_id"`
-	ModelName     string      `json:"model_name"`
-	ProviderName  string      `json:"provider_name"`
-	Tag           string      `json:"tag"`
-	Status        int         `json:"status"`
-	Priority      int         `json:"priority"`
-	Local         bool        `json:"local"`
-	Slot          *SlotView   `json:"slot,omitempty"`
-	ContextLength *int        `json:"context_length"`
-	MaxCompletion *int        `json:"max_completion_tokens"`
-	MaxPrompt     *int        `json:"max_prompt_tokens"`
-	Quantization  *string     `json:"quantization"`
-	Pricing       pricingJSON `json:"pricing"`
-	Supported     []string    `json:"supported_parameters"`
-	Caching       bool        `json:"supports_implicit_caching"`
-	ToolChoice    toolChoice  `json:"supports_tool_choice"`
-	Uptime5m      *float64    `json:"uptime_last_5m"`
-	Uptime30m     *float64    `json:"uptime_last_30m"`
-	Uptime1d      *float64    `json:"uptime_last_1d"`
-	Latency       *struct{}   `json:"latency_last_30m"`
-	Throughput    *struct{}   `json:"throughput_last_30m"`
+	Name          string       `json:"name"`
+	ModelID       string       `json:"model_id"`
+	ModelName     string       `json:"model_name"`
+	ProviderName  string       `json:"provider_name"`
+	Tag           string       `json:"tag"`
+	Status        int          `json:"status"`
+	Priority      int          `json:"priority"`
+	Local         bool         `json:"local"`
+	Slot          *SlotView    `json:"slot,omitempty"`
+	ContextLength *int         `json:"context_length"`
+	MaxCompletion *int         `json:"max_completion_tokens"`
+	MaxPrompt     *int         `json:"max_prompt_tokens"`
+	Quantization  *string      `json:"quantization"`
+	Pricing       pricingJSON  `json:"pricing"`
+	Supported     []string     `json:"supported_parameters"`
+	Input         []string     `json:"input_modalities,omitempty"` // only if declared
+	Caching       bool         `json:"supports_implicit_caching"`
+	ToolChoice    toolChoice   `json:"supports_tool_choice"`
+	Uptime5m      *float64     `json:"uptime_last_5m"`
+	Uptime30m     *float64     `json:"uptime_last_30m"`
+	Uptime1d      *float64     `json:"uptime_last_1d"`
+	Latency       *percentiles `json:"latency_last_30m"`    // milliseconds to the first token
+	Throughput    *percentiles `json:"throughput_last_30m"` // output tokens per second, end to end
 }
 
 // SlotView is what the lists tell of a slot.
@@ -100,12 +103,6 @@ type toolChoice struct {
 	None     bool `json:"none"`
 	Required bool `json:"required"`
 	Function bool `json:"function"`
-}
-
-// parameters are those every OpenAI-compatible upstream takes; others are passed on untouched.
-var parameters = []string{
-	"max_tokens", "max_completion_tokens", "temperature", "top_p", "stop", "seed", "frequency_penalty", "presence_penalty",
-	"response_format", "structured_outputs", "tools", "tool_choice", "reasoning", "include_reasoning", "logprobs", "top_logprobs",
 }
 
 func (s *Server) models(w http.ResponseWriter, _ *http.Request) error {
@@ -135,9 +132,10 @@ func (s *Server) endpoints(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	now := time.Now()
 	list := make([]endpointJSON, 0, len(m.Endpoints))
-	for _, e := range m.Endpoints {
-		list = append(list, s.endpointJSON(e))
+	for _, e := range inTurn(m) {
+		list = append(list, s.endpointJSON(e, now))
 	}
 	type data struct {
 		ID           string           `json:"id"`
@@ -180,7 +178,7 @@ func (s *Server) findModel(r *http.Request) (*hearth.Model, error) {
 	if id == "" {
 		id = r.PathValue("author") + "/" + r.PathValue("slug")
 	}
-	if m := s.Catalog.Resolve(id); m != nil {
+	if m := s.resolve(id); m != nil {
 		return m, nil
 	}
 	const longest = 256 // as in a chat request
@@ -195,10 +193,43 @@ func (s *Server) findModel(r *http.Request) (*hearth.Model, error) {
 	return nil, err
 }
 
+// suffixes of a model id say how its endpoints are to be sorted. Such an id is no model of its own.
+var suffixes = [...]string{":floor", ":nitro", ":exacto"}
+
+// resolve finds a model by its id or an alias, each also with routing suffixes behind it.
+func (s *Server) resolve(id string) *hearth.Model {
+	for {
+		if m := s.Catalog.Resolve(id); m != nil {
+			return m
+		}
+		i := slices.IndexFunc(suffixes[:], func(x string) bool { return strings.HasSuffix(id, x) })
+		if i < 0 {
+			return nil
+		}
+		id = strings.TrimSuffix(id, suffixes[i])
+	}
+}
+
+// inTurn are the model's endpoints in the order in which they are tried by default: by priority, own ones first where it
+// is the same.
+func inTurn(m *hearth.Model) []*hearth.Endpoint {
+	list := slices.Clone(m.Endpoints)
+	slices.SortStableFunc(list, func(a, b *hearth.Endpoint) int {
+		if c := cmp.Compare(a.Priority, b.Priority); c != 0 || a.Local() == b.Local() {
+			return c
+		}
+		if a.Local() {
+			return -1
+		}
+		return 1
+	})
+	return list
+}
+
 func (s *Server) modelJSON(m *hearth.Model) modelJSON {
 	j := modelJSON{
 		ID: m.ID, CanonicalSlug: m.ID, Name: m.Name, Created: m.Created, Description: m.Description,
-		Architecture: architecture(m), Supported: parameters,
+		Architecture: architecture(m), Supported: supported(m).Names(),
 		Links: map[string]string{"details": "/api/v1/models/" + m.ID + "/endpoints"},
 	}
 	window := 0
@@ -207,22 +238,48 @@ func (s *Server) modelJSON(m *hearth.Model) modelJSON {
 	}
 	j.ContextLength = orNull(window)
 	j.Pricing.Currency = s.Catalog.Currency
-	if len(m.Endpoints) > 0 {
-		e := m.Endpoints[0]
+	if e := top(m); e != nil {
 		j.Pricing = pricing(e.Price, s.Catalog.Currency)
 		j.TopProvider = topProviderJSON{ContextLength: orNull(e.Context), MaxCompletion: orNull(e.MaxOutput)}
 	}
 	return j
 }
 
-func (s *Server) endpointJSON(e *hearth.Endpoint) endpointJSON {
+// top is the endpoint that is tried first by default; nil if the model has none.
+func top(m *hearth.Model) *hearth.Endpoint {
+	list := inTurn(m)
+	if i := slices.IndexFunc(list, func(e *hearth.Endpoint) bool { return !e.Disabled }); i >= 0 {
+		return list[i]
+	}
+	if len(list) > 0 {
+		return list[0]
+	}
+	return nil
+}
+
+// supported are the parameters that some endpoint of the model takes.
+func supported(m *hearth.Model) hearth.Params {
+	var p hearth.Params
+	for _, e := range m.Endpoints {
+		if !e.Disabled {
+			p |= e.Takes()
+		}
+	}
+	if p == 0 {
+		return hearth.UsualParams
+	}
+	return p
+}
+
+func (s *Server) endpointJSON(e *hearth.Endpoint, now time.Time) endpointJSON {
 	j := endpointJSON{
 		Name: e.Provider.Name + " | " + e.Model.ID, ModelID: e.Model.ID, ModelName: e.Model.Name,
-		ProviderName: e.Provider.Name, Tag: e.Tag, Status: s.status(e), Priority: e.Priority, Local: e.Local(),
+		ProviderName: e.Provider.Name, Tag: e.Tag, Status: s.status(e, now), Priority: e.Priority, Local: e.Local(),
 		ContextLength: orNull(e.Context), MaxCompletion: orNull(e.MaxOutput), Quantization: orNull(e.Quantization),
-		Pricing: pricing(e.Price, s.Catalog.Currency), Supported: parameters, Caching: true,
-		ToolChoice: toolChoice{true, true, true, true},
+		Pricing: pricing(e.Price, s.Catalog.Currency), Supported: e.Takes().Names(), Input: e.Input, Caching: true,
+		ToolChoice: toolChoiceOf(e.Takes()),
 	}
+	s.measured(&j, e, now)
 	if e.Slot != nil {
 		j.Slot = slotView(e.Slot, s.Fleet.View(e.Slot.Index))
 	}
@@ -231,11 +288,11 @@ func (s *Server) endpointJSON(e *hearth.Endpoint) endpointJSON {
 
 // status is 0 when the endpoint would be tried and answer at once; -1 starting, -2 asleep, -3 its node is busy with
 // another model, -5 failed or cooling down, -10 disabled.
-func (s *Server) status(e *hearth.Endpoint) int {
+func (s *Server) status(e *hearth.Endpoint, now time.Time) int {
 	switch {
 	case e.Disabled:
 		return -10
-	case s.Health.View()[e.Index].Out(time.Now()):
+	case s.Health.View()[e.Index].Out(now):
 		return -5
 	case e.Slot != nil:
 		return s.Fleet.View(e.Slot.Index).Status()
