@@ -13,6 +13,8 @@ type Answer struct {
 	UpstreamID     string         // the upstream's id of the answer
 	Content        bool           // a choice has content, reasoning, a tool call or a refusal, and it is not empty
 	Choices        int            // how many
+	Calls          int            // tool calls made
+	BadCalls       int            // of these, such as no client can carry out: see [Stamp.ToolCalls]
 	Err            *UpstreamError // the body is an error in the clothes of an answer
 
 	rest        []byte // every member that is passed on, each with its comma before it
@@ -20,18 +22,22 @@ type Answer struct {
 	fingerprint bool   // rest has system_fingerprint
 }
 
-// ReadAnswer reads the body of an answer. A body that is no JSON object is an error.
-func ReadAnswer(body []byte) (*Answer, error) {
-	var s Stamp
-	r := rewriter{stamp: &s, scan: scan{b: bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))}}
+var bom = []byte("\xef\xbb\xbf")
+
+// ReadAnswer reads the body of an answer. tools are the names of the functions that the request offers, none = not known.
+// A body that is no JSON object is an error.
+func ReadAnswer(body []byte, tools ...string) (*Answer, error) {
+	s := Stamp{Tools: tools}
+	r := rewriter{stamp: &s, whole: true, scan: scan{b: bytes.TrimPrefix(body, bom)}}
 	rest, err := r.document(make([]byte, 0, len(body)+256))
 	if err != nil {
 		return nil, err
 	}
 	f := &r.fact
+	made, bad := s.ToolCalls()
 	return &Answer{
 		Finish: f.Finish, Native: f.Native, Usage: f.Usage, UpstreamID: f.UpstreamID, Content: f.Content,
-		Choices: r.choices, Err: f.Err, rest: rest, created: r.created, fingerprint: r.fingerprint,
+		Choices: r.choices, Calls: made, BadCalls: bad, Err: f.Err, rest: rest, created: r.created, fingerprint: r.fingerprint,
 	}, nil
 }
 

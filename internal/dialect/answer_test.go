@@ -14,7 +14,7 @@ func TestAnswer(t *testing.T) {
 	usage := `,"usage":` + string(AppendUsage(nil, hearth.Usage{}, hearth.Bill{Currency: "KRW"})) + `}`
 	for _, tt := range []struct{ name, in, want string }{
 		{"least", `{"choices":[{"message":{"content":"hi"}}]}`,
-			head + `,"created":99,"system_fingerprint":null,"choices":[{"message":{"role":"assistant","content":"hi","refusal":null},"index":0,"logprobs":null,"finish_reason":null,"native_finish_reason":null}]`},
+			head + `,"created":99,"system_fingerprint":null,"choices":[{"message":{"role":"assistant","content":"hi","refusal":null},"index":0,"logprobs":null,"finish_reason":"stop","native_finish_reason":null}]`},
 		{"full", "\xef\xbb\xbf" + `{"id":"u","object":"chat.completion","created":7,"model":"m","system_fingerprint":"fp","choices":[{"index":0,"message":{"role":"assistant","content":"hi","refusal":null,"tool_calls":null,"x":1.0},"logprobs":null,"finish_reason":"stop"}],"usage":{},"timings":{"a":1}}`,
 			head + `,"created":7,"system_fingerprint":"fp","choices":[{"index":0,"message":{"role":"assistant","content":"hi","refusal":null,"x":1.0},"logprobs":null,"finish_reason":"stop","native_finish_reason":"stop"}],"timings":{"a":1}`},
 		{"tool calls", `{"created":7,"choices":[{"index":0,"message":{"role":"model","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":""}}]},"finish_reason":"stop"}]}`,

@@ -17,7 +17,7 @@ func (r *rewriter) body(dst []byte, choice int) []byte {
 	var content, refusal, details, joined bool
 	var thought []byte
 	dst = append(dst, '{')
-	if !r.chunk {
+	if r.whole {
 		dst = append(dst, `"role":"assistant"`...)
 	}
 	r.open()
@@ -36,7 +36,7 @@ func (r *rewriter) body(dst []byte, choice int) []byte {
 		}
 		switch string(word) {
 		case "role":
-			if !r.chunk || string(v) != `"assistant"` {
+			if r.whole || string(v) != `"assistant"` {
 				continue
 			}
 		case "content":

@@ -4,14 +4,32 @@ import (
 	"crypto/rand"
 	"slices"
 	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
-// call is one tool call of a stream: which number we gave it.
+// call is one tool call of an answer: which number we gave it, and what was said of it.
 type call struct {
 	choice, theirs, ours int
 	id                   string
-	args                 bool // a part of its arguments has come, and it was not empty
+	named                bool   // it has the name of a function
+	unknown              bool   // and the request knows none of that name
+	args                 []byte // its arguments up to now, without the quotes and escapes they come in
+	long                 bool   // more have come than are kept
 }
+
+// piece is what one delta, or a whole answer, says of a call; its texts are JSON strings, nil = none or empty.
+type piece struct {
+	theirs         int
+	numbered       bool // theirs was given
+	id, name, args []byte
+}
+
+const (
+	maxCalls     = 256      // beyond these the upstream's numbers stand
+	maxArguments = 64 << 10 // bytes kept of the arguments of a call
+	maxAllArgs   = 1 << 20  // of all calls of an answer
+)
 
 // toolCalls rewrites the tool calls of a delta or a message. None, or null, is left out.
 func (r *rewriter) toolCalls(dst []byte, choice int) []byte {
@@ -49,8 +67,8 @@ func (r *rewriter) toolCalls(dst []byte, choice int) []byte {
 // toolCall rewrites one call. In a stream it gets a number: many upstreams send 0 for every call, or none. Where a call
 // begins, clients need its id and its type; further on they need neither, and take no null for them.
 func (r *rewriter) toolCall(dst []byte, choice int) []byte {
-	theirs, numbered, typed, args := 0, false, false, false
-	var id []byte
+	var p piece
+	typed := false
 	at := len(dst)
 	dst = append(dst, '{')
 	r.open()
@@ -58,12 +76,12 @@ func (r *rewriter) toolCall(dst []byte, choice int) []byte {
 		switch string(name(key)) {
 		case "index":
 			if n, ok := count(r.value()); ok {
-				theirs, numbered = int(n), true
+				p.theirs, p.numbered = int(n), true
 			}
 		case "id":
-			if v := r.value(); id == nil && callID(v) != nil {
-				id = callID(v)
-				dst = appendMember(dst, key, id)
+			if v := r.value(); p.id == nil && callID(v) != nil {
+				p.id = callID(v)
+				dst = appendMember(dst, key, p.id)
 			}
 		case "type":
 			if v := r.value(); !typed && text(v) {
@@ -72,7 +90,7 @@ func (r *rewriter) toolCall(dst []byte, choice int) []byte {
 			}
 		case "function":
 			dst = append(append(comma(dst), key...), ':')
-			dst, args = r.function(dst)
+			dst = r.function(dst, &p)
 		default:
 			dst = appendMember(dst, key, r.value())
 		}
@@ -80,13 +98,11 @@ func (r *rewriter) toolCall(dst []byte, choice int) []byte {
 	if r.bad {
 		return dst[:at]
 	}
-	begins := true
+	n, begins := r.stamp.number(choice, &p, r.whole)
 	if r.chunk {
-		var n int
-		n, begins = r.stamp.number(choice, theirs, numbered, id, args)
 		dst = appendIndex(dst, n)
 	}
-	if begins && id == nil {
+	if begins && p.id == nil {
 		dst = append(append(append(comma(dst), `"id":"call_`...), rand.Text()...), '"')
 	}
 	if begins && !typed {
@@ -107,10 +123,10 @@ func callID(v []byte) []byte {
 }
 
 // function makes arguments a string: some upstreams send the object itself. A whole answer's empty arguments
-// become an empty object, which every client can parse; a stream's do when it ends. args says whether there are any.
-func (r *rewriter) function(dst []byte) (_ []byte, args bool) {
+// become an empty object, which every client can parse; a stream's do when it ends.
+func (r *rewriter) function(dst []byte, p *piece) []byte {
 	if r.kind() != '{' {
-		return append(dst, r.value()...), false
+		return append(dst, r.value()...)
 	}
 	given := false
 	dst = append(dst, '{')
@@ -121,30 +137,36 @@ func (r *rewriter) function(dst []byte) (_ []byte, args bool) {
 		if r.bad || word == "name" && isNull(v) {
 			continue
 		}
-		if word == "arguments" {
+		switch word {
+		case "name":
+			if p.name == nil && text(v) {
+				p.name = v
+			}
+		case "arguments":
 			given = true
 			switch {
-			case v[0] == '{':
-				v = appendQuoted(nil, string(v))
-			case !r.chunk && (isNull(v) || string(v) == `""`):
+			case r.whole && (isNull(v) || string(v) == `""`):
 				v = []byte(`"{}"`)
 			case isNull(v):
 				v = []byte(`""`)
+			case v[0] != '"':
+				v = appendQuoted(nil, string(v))
 			}
-			args = text(v)
+			if text(v) {
+				p.args = v
+			}
 		}
 		dst = appendMember(dst, key, v)
 	}
-	if !given && !r.chunk {
+	if !given && r.whole {
 		dst = append(comma(dst), `"arguments":"{}"`...)
 	}
-	return append(dst, '}'), args
+	return append(dst, '}')
 }
 
 // number is the place of a tool call in its choice, and whether the call begins here. A new id is a new call; a delta
-// without an id goes on with the call that was last begun under the upstream's own number.
-func (s *Stamp) number(choice, theirs int, numbered bool, id []byte, args bool) (n int, begins bool) {
-	const limit = 256 // beyond it the upstream's numbers stand
+// without an id goes on with the call that was last begun under the upstream's own number. In a whole answer each is new.
+func (s *Stamp) number(choice int, p *piece, whole bool) (n int, begins bool) {
 	next := 0
 	var same *call
 	for i := range s.calls {
@@ -153,23 +175,70 @@ func (s *Stamp) number(choice, theirs int, numbered bool, id []byte, args bool) 
 			continue
 		}
 		next++
-		if id != nil && c.id == string(id) {
-			c.args = c.args || args
+		if p.id != nil && c.id == string(p.id) && (c.theirs == p.theirs || !p.numbered) && !whole {
+			s.add(c, p)
 			return c.ours, false
 		}
-		if c.theirs == theirs || !numbered {
+		if c.theirs == p.theirs || !p.numbered {
 			same = c
 		}
 	}
-	if id == nil && same != nil {
-		same.args = same.args || args
+	if p.id == nil && same != nil && !whole && !same.beginsAnother(p) {
+		s.add(same, p)
 		return same.ours, false
 	}
-	if len(s.calls) == limit {
-		return theirs, id != nil
+	if len(s.calls) == maxCalls {
+		return p.theirs, p.id != nil
 	}
-	s.calls = append(s.calls, call{choice: choice, theirs: theirs, ours: next, id: string(id), args: args})
+	s.calls = append(s.calls, call{choice: choice, theirs: p.theirs, ours: next, id: string(p.id)})
+	s.add(&s.calls[len(s.calls)-1], p)
 	return next, true
+}
+
+// beginsAnother says whether a delta without an id is a call of its own all the same: Google's gives every call the
+// number 0 and no id, but the name and all of its arguments.
+func (c *call) beginsAnother(p *piece) bool {
+	return c.named && p.name != nil && p.args != nil && complete(c.args)
+}
+
+// add notes what a delta says of a call.
+func (s *Stamp) add(c *call, p *piece) {
+	if !c.named && p.name != nil {
+		c.named = true
+		c.unknown = len(s.Tools) > 0 && !slices.Contains(s.Tools, string(unquote(p.name)))
+	}
+	if p.args == nil || c.long {
+		return
+	}
+	if n := len(p.args); len(c.args)+n > maxArguments || s.kept+n > maxAllArgs {
+		c.long, c.args = true, nil
+		return
+	}
+	before := len(c.args)
+	c.args, _ = jsontext.AppendUnquote(c.args, p.args) // the error tells of invalid UTF-8, which is replaced
+	s.kept += len(c.args) - before
+}
+
+// ToolCalls counts the tool calls of a complete answer, and those among them that no client can carry out: without a
+// name, with the name of a function that Tools does not have, or with arguments that are not JSON. Arguments that ended
+// with the output limit, and those of more than 64 KiB, are not held against the upstream.
+func (s *Stamp) ToolCalls() (made, bad int) {
+	for i := range s.calls {
+		c := &s.calls[i]
+		made++
+		cut := c.choice >= 0 && c.choice < 64 && s.cut&(1<<c.choice) != 0
+		if !c.named || c.unknown || len(c.args) > 0 && !cut && !complete(c.args) {
+			bad++
+		}
+	}
+	return made, bad
+}
+
+// complete says whether b is one JSON value.
+func complete(b []byte) bool {
+	s := scan{b: b}
+	s.value()
+	return !s.bad && s.kind() == 0 && s.i == len(b)
 }
 
 // fillArguments gives the calls of a choice that ends here without a word of arguments an empty object: into the list
@@ -178,10 +247,10 @@ func (r *rewriter) fillArguments(dst []byte, choice int) []byte {
 	var list []byte
 	for i := range r.stamp.calls {
 		c := &r.stamp.calls[i]
-		if c.choice != choice || c.args {
+		if c.choice != choice || len(c.args) > 0 || c.long {
 			continue
 		}
-		c.args = true
+		c.args = append(c.args, "{}"...)
 		list = append(list, `,{"index":`...)
 		list = strconv.AppendInt(list, int64(c.ours), 10)
 		list = append(list, `,"function":{"arguments":"{}"}}`...)

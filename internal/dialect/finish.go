@@ -29,27 +29,36 @@ func finishReason(native string) string {
 // reason is a finish reason in OpenAI's words and in the upstream's.
 type reason struct{ ours, native string }
 
-// finish writes both finish reasons of a choice and notes them. finish and native are what the upstream gave.
+// finish writes both finish reasons of a choice and notes them. finish and native are what the upstream gave. A whole
+// answer always has one.
 func (r *rewriter) finish(dst, finish, native []byte, choice int) []byte {
-	if r.bad || !text(finish) || len(finish) > 128 {
+	given := text(finish) && len(finish) <= 128 && string(finish) != `"null"`
+	if r.bad || !given && !r.whole {
 		dst = append(comma(dst), `"finish_reason":null`...)
-		if !r.chunk || native != nil {
+		if native != nil {
 			dst = append(dst, `,"native_finish_reason":null`...)
 		}
 		return dst
 	}
-	theirs := r.stamp.word(finish)
-	ours := finishReason(theirs)
-	if ours == "stop" && choice >= 0 && choice < 64 && r.stamp.called&(1<<choice) != 0 {
-		ours = "tool_calls"
+	var said reason
+	if given {
+		said.native = r.stamp.word(finish)
 	}
+	said.ours = r.stamp.ended(choice, said.native)
 	if text(native) && len(native) <= 128 {
-		theirs = r.stamp.word(native)
+		said.native = r.stamp.word(native)
 	}
-	if ours == "tool_calls" && r.chunk {
+	if said.ours == "tool_calls" && r.chunk {
 		dst = r.fillArguments(dst, choice)
 	}
-	said := reason{ours, theirs}
+	dst = appendFinish(comma(dst), said.ours, said.native)
+	if !given {
+		r.silent = said
+		return dst
+	}
+	if said.ours == "error" && r.fact.Err == nil {
+		r.fact.Err = &UpstreamError{Code: 502, Message: "the upstream ended its answer with an error"}
+	}
 	if choice == 0 {
 		r.stamp.first = said
 	} else if r.stamp.first.ours != "" { // the answer's finish reason is that of its first choice
@@ -58,10 +67,24 @@ func (r *rewriter) finish(dst, finish, native []byte, choice int) []byte {
 	if r.fact.Finish == "" {
 		r.fact.Finish, r.fact.Native = said.ours, said.native
 	}
-	if ours == "error" && r.fact.Err == nil {
-		r.fact.Err = &UpstreamError{Code: 502, Message: "the upstream ended its answer with an error"}
+	return dst
+}
+
+// ended is the finish reason of a choice for which the upstream gave this one, "" = none.
+func (s *Stamp) ended(choice int, native string) string {
+	ours := finishReason(native)
+	if choice < 0 || choice >= 64 {
+		return ours
 	}
-	return appendFinish(comma(dst), ours, theirs)
+	switch ours {
+	case "stop", "tool_calls":
+		if s.called&(1<<choice) != 0 {
+			return "tool_calls"
+		}
+	default:
+		s.cut |= 1 << choice
+	}
+	return ours
 }
 
 // word is the text of a JSON string, without an allocation where it is a well-known word or the last one seen.

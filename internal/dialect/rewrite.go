@@ -19,11 +19,14 @@ type rewriter struct {
 	scan
 	stamp       *Stamp
 	fact        Chunk
-	chunk       bool // a chunk of a stream, else a whole answer
+	chunk       bool // what is written is a chunk of a stream, else a whole answer
+	whole       bool // what is read is a whole answer
 	choices     int  // passed on
 	created     bool
 	fingerprint bool
 	failed      bool // the text calls itself an error
+
+	silent reason // of a choice of a whole answer for which the upstream gave none
 
 	bodyEnd, callsEnd int // where the delta of the choice being written ends, and its list of calls; 0 = it has none
 }
@@ -38,7 +41,7 @@ func (r *rewriter) document(dst []byte) ([]byte, error) {
 		if r.kind() != 0 {
 			r.bad = true
 		}
-		if !r.bad && (!r.chunk || string(word) != "null") {
+		if !r.bad && (r.whole || string(word) != "null") {
 			return dst, errNoObject
 		}
 	}
@@ -47,6 +50,10 @@ func (r *rewriter) document(dst []byte) ([]byte, error) {
 	}
 	if r.failed && r.choices == 0 && r.fact.Err == nil {
 		r.fact.Err = inBand(r.b)
+	}
+	// An answer is complete even where nobody says so, but only if it says something.
+	if f := &r.fact; f.Finish == "" && f.Content && f.Err == nil {
+		f.Finish, f.Native = r.silent.ours, r.silent.native
 	}
 	return dst, nil
 }
@@ -174,12 +181,15 @@ func (r *rewriter) choice(dst []byte) []byte {
 			native = r.value()
 		case "delta", "message":
 			switch {
-			case (string(word) == "delta") != r.chunk:
-				dst = appendMember(dst, key, r.value())
-			case body:
+			case body || r.whole && r.chunk && string(word) == "delta":
 				r.value()
+			case (string(word) == "message") != r.whole:
+				dst = appendMember(dst, key, r.value())
 			default:
 				body = true
+				if r.chunk {
+					key = deltaKey
+				}
 				dst = append(append(comma(dst), key...), ':')
 				dst = r.body(dst, number)
 				r.bodyEnd = len(dst) - 1
@@ -216,6 +226,8 @@ func (r *rewriter) choice(dst []byte) []byte {
 	}
 	return append(r.finish(dst, finish, native, number), '}')
 }
+
+var deltaKey = []byte(`"delta"`)
 
 func appendIndex(dst []byte, n int) []byte {
 	return strconv.AppendInt(append(comma(dst), `"index":`...), int64(n), 10)

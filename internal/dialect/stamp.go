@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"bytes"
 	"strconv"
 
 	"myip.co.kr/hearth"
@@ -14,12 +15,17 @@ type Stamp struct {
 	Provider string // display name
 	Created  int64  // unix seconds, used where the upstream gives none
 
+	// Tools are the names of the functions that the request offers; none = not known.
+	Tools []string
+
 	upstreamID string
 	theirs     int64  // the time in the upstream's chunks, which our own chunks repeat
 	vendor     string // last vendor word seen in native form, so that it is not copied again
 	first      reason // of choice 0
 	called     uint64 // choices (0–63) that have called a tool
+	cut        uint64 // choices (0–63) that ended before they were complete: at the output limit, for one
 	calls      []call
+	kept       int // bytes of arguments in calls
 }
 
 // Chunk is what one chunk of an upstream's stream said.
@@ -37,8 +43,17 @@ type Chunk struct {
 // AppendChunk appends an upstream's chunk as the caller is to see it, without framing. A chunk that is no JSON
 // object is an error, with nothing appended.
 func (s *Stamp) AppendChunk(dst, data []byte) ([]byte, Chunk, error) {
+	return s.appendChunk(dst, rewriter{stamp: s, chunk: true, scan: scan{b: data}})
+}
+
+// AppendWhole appends a whole answer as the one chunk of a stream: the message is the delta. It is for upstreams that
+// answer with JSON where a stream was asked for.
+func (s *Stamp) AppendWhole(dst, body []byte) ([]byte, Chunk, error) {
+	return s.appendChunk(dst, rewriter{stamp: s, chunk: true, whole: true, scan: scan{b: bytes.TrimPrefix(body, bom)}})
+}
+
+func (s *Stamp) appendChunk(dst []byte, r rewriter) ([]byte, Chunk, error) {
 	base := len(dst)
-	r := rewriter{stamp: s, chunk: true, scan: scan{b: data}}
 	dst = s.appendHead(dst, "chat.completion.chunk")
 	dst, err := r.document(dst)
 	if err != nil {
