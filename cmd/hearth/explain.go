@@ -9,12 +9,10 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/go-json-experiment/json"
 
-	"myip.co.kr/hearth"
 	"myip.co.kr/hearth/internal/app"
 )
 
@@ -115,60 +113,4 @@ func apiMessage(status int, body []byte) string {
 		return fmt.Sprintf("the gateway answered %d %s", status, http.StatusText(status))
 	}
 	return fmt.Sprintf("the gateway answered %d: %s", status, e.Error.Message)
-}
-
-// explanation is the answer of POST /chain as far as the table shows it.
-type explanation struct {
-	Data struct {
-		Candidates []struct {
-			Model    string `json:"model"`
-			Slug     string `json:"provider_slug"`
-			Endpoint string `json:"endpoint"`
-			Priority int    `json:"priority"`
-			Reason   string `json:"reason"`
-			Slot     *struct {
-				State string `json:"state"`
-			} `json:"slot"`
-			Cost struct {
-				Prompt     string `json:"prompt"`
-				Completion string `json:"completion"`
-				Currency   string `json:"currency"`
-			} `json:"cost"`
-		} `json:"candidates"`
-		Dropped  []hearth.Drop `json:"dropped"`
-		Notes    []string      `json:"notes"`
-		Estimate int           `json:"estimate_tokens"`
-	} `json:"data"`
-}
-
-func (x *explanation) print(w io.Writer) error {
-	d := &x.Data
-	fmt.Fprintf(w, "prompt estimate: %d tokens\n\n", d.Estimate)
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "\tPROVIDER\tMODEL\tPRIORITY\tSLOT\tPRICE PER 1M (IN / OUT)\tWHY HERE")
-	for i, c := range d.Candidates {
-		slot := "-"
-		if c.Slot != nil {
-			slot = c.Slot.State
-		}
-		fmt.Fprintf(tw, "%d.\t%s\t%s\t%d\t%s\t%s / %s %s\t%s\n", i+1, strings.TrimSuffix(c.Endpoint, ":"+c.Model), c.Model, c.Priority,
-			slot, c.Cost.Prompt, c.Cost.Completion, c.Cost.Currency, c.Reason)
-	}
-	if len(d.Candidates) == 0 {
-		fmt.Fprintln(tw, "-\tno candidate is left")
-	}
-	if err := tw.Flush(); err != nil {
-		return err
-	}
-	for _, r := range d.Dropped {
-		what := r.Endpoint
-		if what == "" {
-			what = r.Model
-		}
-		fmt.Fprintf(w, "dropped: %s: %s (stage %s)\n", what, r.Reason, r.Stage)
-	}
-	for _, n := range d.Notes {
-		fmt.Fprintln(w, "note:", n)
-	}
-	return nil
 }

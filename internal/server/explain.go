@@ -1,9 +1,12 @@
 package server
 
 import (
+	"math"
 	"net/http"
 
 	"myip.co.kr/hearth"
+	"myip.co.kr/hearth/internal/chain"
+	"myip.co.kr/hearth/internal/relay"
 )
 
 // Explanation is the answer of POST /api/v1/chain.
@@ -17,6 +20,7 @@ type Chain struct {
 	Dropped    []Dropped   `json:"dropped"`
 	Notes      []string    `json:"notes"`           // what was accepted and ignored
 	Estimate   int         `json:"estimate_tokens"` // generous size of the prompt, images not included
+	Error      *Refusal    `json:"error,omitempty"` // what the caller gets because no candidate is left
 }
 
 // Candidate is one endpoint in a chain.
@@ -28,15 +32,32 @@ type Candidate struct {
 	Priority     int       `json:"priority"`
 	Local        bool      `json:"local"`
 	Slot         *SlotView `json:"slot,omitempty"`
-	Cost         Price     `json:"cost"`
+	Context      *int      `json:"context_length"`       // window in tokens, null = not known
+	MaxTokens    int       `json:"max_tokens,omitempty"` // what the output cap is lowered to for this endpoint
+	Share        *float64  `json:"share"`                // of its tier's traffic, null = the order is not drawn
+	Cost         Cost      `json:"cost"`
+	Speed        *Speed    `json:"speed"`  // of the last 5 minutes, null = nothing was measured
 	Reason       string    `json:"reason"` // why it stands where it stands
 }
 
-// Price is the price list of a candidate, per 1M tokens in the billing currency.
-type Price struct {
-	Prompt     string `json:"prompt"`
-	Completion string `json:"completion"`
-	Currency   string `json:"currency"`
+// Cost is the price list of a candidate, per 1M tokens, and what this request is expected to cost there, all in the
+// billing currency.
+type Cost struct {
+	Prompt     string      `json:"prompt"`
+	Completion string      `json:"completion"`
+	Currency   string      `json:"currency"`
+	Expected   hearth.Nano `json:"expected"`
+	// The tokens that the expectation is for: the estimate with its images, and the output cap or what is usual.
+	PromptTokens     int `json:"prompt_tokens"`
+	CompletionTokens int `json:"completion_tokens"`
+}
+
+// Refusal is the error of a chain without candidates.
+type Refusal struct {
+	Code       int              `json:"code"` // HTTP status
+	Type       hearth.ErrorType `json:"type"`
+	Message    string           `json:"message"`
+	RetryAfter int              `json:"retry_after,omitempty"` // seconds
 }
 
 // explain answers with the chain of a request and calls nobody.
@@ -71,16 +92,43 @@ func (s *Server) Explain(raw []byte, key *hearth.Key) (Explanation, error) {
 		j.Dropped = append(j.Dropped, dropped(d))
 	}
 	for _, c := range x.Chain.Candidates {
-		e := c.Endpoint
-		k := Candidate{
-			Model: e.Model.ID, ProviderSlug: e.Provider.Slug, Provider: e.Provider.Name, Endpoint: e.ID, Priority: e.Priority,
-			Local: e.Local(), Reason: c.Reason,
-			Cost: Price{e.Price.Prompt.String(), e.Price.Completion.String(), s.Catalog.Currency},
-		}
-		if e.Slot != nil && e.Slot.Index < len(x.In.Views.Slots) {
-			k.Slot = slotView(e.Slot, x.In.Views.Slots[e.Slot.Index])
-		}
-		j.Candidates = append(j.Candidates, k)
+		j.Candidates = append(j.Candidates, s.candidate(&x, c))
+	}
+	if e := x.Err; e != nil {
+		j.Error = &Refusal{Code: e.HTTPStatus(), Type: e.Type, Message: e.Message, RetryAfter: wholeSeconds(e.RetryAfter)}
 	}
 	return Explanation{j}, nil
+}
+
+func (s *Server) candidate(x *relay.Explained, c hearth.Candidate) Candidate {
+	e := c.Endpoint
+	j := Candidate{
+		Model: e.Model.ID, ProviderSlug: e.Provider.Slug, Provider: e.Provider.Name, Endpoint: e.ID, Priority: e.Priority,
+		Local: e.Local(), Context: orNull(e.Context), MaxTokens: c.MaxTokens, Reason: c.Reason,
+		Cost: s.expected(&x.In, c), Speed: speedOf(e, x.In.Views.Speeds, x.In.Now),
+	}
+	if e.Slot != nil && e.Slot.Index < len(x.In.Views.Slots) {
+		j.Slot = slotView(e.Slot, x.In.Views.Slots[e.Slot.Index])
+	}
+	return j
+}
+
+// expected is what the request is expected to cost at a candidate, as the sort by price sees it.
+func (s *Server) expected(in *chain.Input, c hearth.Candidate) Cost {
+	q, e := in.Request, c.Endpoint
+	j := Cost{Prompt: e.Price.Prompt.String(), Completion: e.Price.Completion.String(), Currency: s.Catalog.Currency}
+	j.PromptTokens, j.CompletionTokens = q.Estimate+q.Images*e.ImageTokens, q.MaxTokens
+	if n, ok := in.Exact[e.Index]; ok {
+		j.PromptTokens = n
+	}
+	switch {
+	case c.MaxTokens > 0:
+		j.CompletionTokens = c.MaxTokens
+	case q.MaxTokens == 0:
+		j.CompletionTokens = chain.DefaultOutput
+	}
+	const most = math.MaxInt64 / 2
+	nanos := math.Round(e.Expected(j.PromptTokens, j.CompletionTokens, q.Images) * 1e9)
+	j.Expected = hearth.Nano(min(max(nanos, 0), most))
+	return j
 }

@@ -27,7 +27,7 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	h := w.Header()
 	if e.RetryAfter > 0 {
-		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
+		h.Set("Retry-After", strconv.Itoa(wholeSeconds(e.RetryAfter)))
 	}
 	if !e.Type.Retryable() || e.Status == http.StatusMethodNotAllowed {
 		h.Set("X-Should-Retry", "false")
@@ -37,6 +37,9 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	send(w, e.HTTPStatus(), relay.AppendError(nil, e))
 }
+
+// wholeSeconds rounds a duration up: who comes back sooner comes too soon.
+func wholeSeconds(d time.Duration) int { return int(math.Ceil(d.Seconds())) }
 
 // writeJSON writes v as compact JSON.
 func writeJSON(w http.ResponseWriter, status int, v any) error {

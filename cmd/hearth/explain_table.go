@@ -1,0 +1,165 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"myip.co.kr/hearth"
+)
+
+// explanation is the answer of POST /chain as far as the table shows it.
+type explanation struct {
+	Data struct {
+		Candidates []explained   `json:"candidates"`
+		Dropped    []hearth.Drop `json:"dropped"`
+		Notes      []string      `json:"notes"`
+		Estimate   int           `json:"estimate_tokens"`
+		Error      *struct {
+			Code    int    `json:"code"`
+			Type    string `json:"type"`
+			Message string `json:"message"`
+		} `json:"error"`
+	} `json:"data"`
+}
+
+// explained is one candidate.
+type explained struct {
+	Model    string `json:"model"`
+	Endpoint string `json:"endpoint"`
+	Priority int    `json:"priority"`
+	Context  int    `json:"context_length"`
+	Reason   string `json:"reason"`
+	Slot     *struct {
+		State string `json:"state"`
+	} `json:"slot"`
+	Cost struct {
+		Prompt     string  `json:"prompt"`
+		Completion string  `json:"completion"`
+		Currency   string  `json:"currency"`
+		Expected   float64 `json:"expected"`
+	} `json:"cost"`
+	Speed *struct {
+		Latency    *median `json:"latency"`
+		Throughput *median `json:"throughput"`
+	} `json:"speed"`
+}
+
+type median struct {
+	P50 float64 `json:"p50"`
+}
+
+// columns are what is told of a candidate. A column of which nothing is known of any candidate is left out.
+var columns = []struct {
+	head string
+	cell func(c *explained) string
+}{
+	{"PROVIDER", func(c *explained) string { return strings.TrimSuffix(c.Endpoint, ":"+c.Model) }},
+	{"MODEL", func(c *explained) string { return c.Model }},
+	{"PRIORITY", func(c *explained) string { return strconv.Itoa(c.Priority) }},
+	{"SLOT", (*explained).slot},
+	{"WINDOW", (*explained).window},
+	{"PRICE PER 1M (IN / OUT)", func(c *explained) string {
+		return c.Cost.Prompt + " / " + c.Cost.Completion + " " + c.Cost.Currency
+	}},
+	{"EXPECTED", func(c *explained) string { return significant(c.Cost.Expected) + " " + c.Cost.Currency }},
+	{"FIRST TOKEN", (*explained).latency},
+	{"TOKENS/S", (*explained).throughput},
+	{"WHY HERE", func(c *explained) string { return c.Reason }},
+}
+
+const unknown = "-" // in a cell
+
+func (c *explained) slot() string {
+	if c.Slot == nil {
+		return unknown
+	}
+	return c.Slot.State
+}
+
+func (c *explained) window() string {
+	if c.Context == 0 {
+		return unknown
+	}
+	return strconv.Itoa(c.Context)
+}
+
+func (c *explained) latency() string {
+	if c.Speed == nil || c.Speed.Latency == nil {
+		return unknown
+	}
+	return significant(c.Speed.Latency.P50/1000) + " s"
+}
+
+func (c *explained) throughput() string {
+	if c.Speed == nil || c.Speed.Throughput == nil {
+		return unknown
+	}
+	return significant(c.Speed.Throughput.P50)
+}
+
+// significant prints three significant digits of a small number and the whole of a large one, never with an exponent.
+func significant(x float64) string {
+	if x == 0 {
+		return "0"
+	}
+	decimals := min(max(2-int(math.Floor(math.Log10(math.Abs(x)))), 0), 9)
+	s := strconv.FormatFloat(x, 'f', decimals, 64)
+	if strings.Contains(s, ".") {
+		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	}
+	return s
+}
+
+func (x *explanation) print(w io.Writer) error {
+	d := &x.Data
+	fmt.Fprintf(w, "prompt estimate: %d tokens\n\n", d.Estimate)
+	if err := table(w, d.Candidates); err != nil {
+		return err
+	}
+	if e := d.Error; e != nil {
+		fmt.Fprintf(w, "no candidate is left: the caller gets %d %s\n  %s\n", e.Code, e.Type, e.Message)
+	}
+	for _, r := range d.Dropped {
+		what := r.Endpoint
+		if what == "" {
+			what = r.Model
+		}
+		fmt.Fprintf(w, "dropped: %s: %s (stage %s)\n", what, r.Reason, r.Stage)
+	}
+	for _, n := range d.Notes {
+		fmt.Fprintln(w, "note:", n)
+	}
+	return nil
+}
+
+// table prints the candidates, if there are any.
+func table(w io.Writer, cs []explained) error {
+	if len(cs) == 0 {
+		return nil
+	}
+	head, rows := "", make([]string, len(cs))
+	for _, col := range columns {
+		cells := make([]string, len(cs))
+		for i := range cs {
+			cells[i] = col.cell(&cs[i])
+		}
+		if !slices.ContainsFunc(cells, func(c string) bool { return c != unknown }) {
+			continue
+		}
+		head += "\t" + col.head
+		for i, c := range cells {
+			rows[i] += "\t" + c
+		}
+	}
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, head)
+	for i, row := range rows {
+		fmt.Fprintf(tw, "%d.%s\n", i+1, row)
+	}
+	return tw.Flush()
+}
