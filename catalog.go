@@ -89,6 +89,7 @@ type Endpoint struct {
 	Slot          *Slot // local endpoints only
 
 	rankPrompt, rankCompletion, rankImage, rankRequest float64 // Price per token, image and request, for ordering only
+	worstPrompt, worstCompletion                       float64 // likewise, of the dearest kind of token
 }
 
 // Expected is what a request of in prompt tokens (those of its images among them), out completion tokens and so many
@@ -96,6 +97,13 @@ type Endpoint struct {
 // with it.
 func (e *Endpoint) Expected(in, out, images int) float64 {
 	return float64(in)*e.rankPrompt + float64(out)*e.rankCompletion + float64(images)*e.rankImage + e.rankRequest
+}
+
+// Worst is what such a request may cost at most, in the billing currency: every prompt token is written to the cache and
+// every completion token is reasoning, where that is dearer. It is for skipping what cannot be paid; what is reserved is
+// computed exactly.
+func (e *Endpoint) Worst(in, out, images int) float64 {
+	return float64(in)*e.worstPrompt + float64(out)*e.worstCompletion + float64(images)*e.rankImage + e.rankRequest
 }
 
 // Local says whether the endpoint's prompt stays in the house.
@@ -268,5 +276,7 @@ func (c *Catalog) sealEndpoint(i int, e *Endpoint) error {
 	e.rankCompletion = e.Price.Completion.Shift(-6).InexactFloat64()
 	e.rankImage = e.Price.Image.InexactFloat64()
 	e.rankRequest = e.Price.Request.InexactFloat64()
+	e.worstPrompt = max(e.rankPrompt, e.Price.CacheWrite.Shift(-6).InexactFloat64())
+	e.worstCompletion = max(e.rankCompletion, e.Price.Reasoning.Shift(-6).InexactFloat64())
 	return nil
 }

@@ -104,3 +104,25 @@ func TestExpected_CountsThePricesPerRequestAndImage(t *testing.T) {
 		t.Errorf("a request of a million tokens and two images is expected to cost %v", got)
 	}
 }
+
+func TestWorst_TakesTheDearestKindOfToken(t *testing.T) {
+	m := &hearth.Model{ID: "a/b"}
+	p := &hearth.Provider{Slug: "acme", Kind: hearth.External, Currency: "KRW"}
+	e := &hearth.Endpoint{Model: m, Provider: p, Tag: "acme", List: hearth.Price{
+		Prompt: dec("30"), CacheWrite: dec("40"), Completion: dec("100"), Reasoning: dec("120"), Image: dec("7"), Request: dec("5"),
+	}}
+	c := &hearth.Catalog{Currency: "KRW", Models: []*hearth.Model{m}, Providers: []*hearth.Provider{p}, Endpoints: []*hearth.Endpoint{e}}
+	for _, cheap := range []bool{false, true} {
+		want := 40.0 + 120 + 2*7 + 5
+		if cheap { // cache writes and reasoning below the ordinary kinds, or not given
+			e.List.CacheWrite, e.List.Reasoning = dec("1"), dec("0")
+			want = 30.0 + 100 + 2*7 + 5
+		}
+		if err := c.Seal(); err != nil {
+			t.Fatal(err)
+		}
+		if got := e.Worst(1_000_000, 1_000_000, 2); got != want {
+			t.Errorf("the worst case is %v, want %v", got, want)
+		}
+	}
+}
