@@ -90,10 +90,12 @@ type Error struct {
 	SlotStatus SkipReason    // for model_loading: the slot's word
 	Provider   string        // display name of the provider at fault, "" = ours
 	Raw        string        // the upstream's own message, already cleaned of secrets
-	Attempts   []Attempt     // every candidate of a chain that failed as a whole
-	Drops      []Drop        // every candidate that was filtered out of an empty chain
-	Requested  []string      // the models asked for
-	Err        error         // the cause, for the log only
+	// ProviderCode is the upstream's own word for the error ("rate_limit_exceeded"), cleaned as Raw is; "" = none.
+	ProviderCode string
+	Attempts     []Attempt // every candidate of a chain that failed as a whole
+	Drops        []Drop    // every candidate that was filtered out of an empty chain
+	Requested    []string  // the models asked for
+	Err          error     // the cause, for the log only
 }
 
 // Errorf makes an Error of type t with a formatted message.
