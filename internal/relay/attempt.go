@@ -18,6 +18,7 @@ type outcome struct {
 	hearth.Attempt
 	endpoint *hearth.Endpoint
 	answer   *dialect.Answer   // a whole non-stream answer
+	opened   *upstream.Opened  // whose memory is given back when the answer was written
 	stream   *upstream.Stream  // a stream that was passed on, for its facts
 	failure  *upstream.Failure // why it is Broken
 	fault    *hearth.Error     // our own error, when there is no upstream to name
@@ -72,7 +73,7 @@ func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange,
 		o.Verdict, o.failure = hearth.Broken, opened.Cut
 	case opened.Answer != nil:
 		x.watch.FirstToken()
-		o.Verdict, o.Status, o.answer = hearth.Served, opened.Status, opened.Answer
+		o.Verdict, o.Status, o.answer, o.opened = hearth.Served, opened.Status, opened.Answer, opened
 		o.UpstreamID = opened.Answer.UpstreamID
 		verdict = health.Success
 	default:

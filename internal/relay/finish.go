@@ -18,6 +18,7 @@ import (
 // finish settles and records an answer, and then writes its last bytes: the record is there before the caller knows
 // that the answer is complete.
 func (r *Relay) finish(w http.ResponseWriter, x *exchange, o *outcome) error {
+	defer o.opened.Free()
 	r.settle(x, o)
 	x.gen.HTTP = http.StatusOK
 	var fault *hearth.Error

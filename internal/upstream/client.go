@@ -21,7 +21,7 @@ import (
 // Sizes that bound what a provider can make us hold.
 const (
 	maxErrorBody  = 64 << 10
-	maxAnswerBody = 64 << 20
+	maxAnswerBody = 64 << 20 // of a whole answer
 	maxHeaders    = 256 << 10
 	maxHeld       = 4 << 20 // rewritten events held before the commit point
 )
@@ -42,7 +42,9 @@ type Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 // Client sends attempts to the endpoints of one catalog. It is safe for concurrent use.
 type Client struct {
 	opt     Options
-	plain   []atomic.Bool            // by endpoint index: it refused stream_options
+	start   time.Time                // what the times in plain count from
+	plain   []atomic.Int64           // by endpoint index: until when it is sent no stream_options
+	answers budget                   // of whole answers in memory
 	targets []target                 // by endpoint index; empty for local endpoints
 	engines []atomic.Pointer[engine] // by endpoint index; the engine that a local endpoint last had
 	clients map[*hearth.Provider]*http.Transport
@@ -71,7 +73,8 @@ func New(c *hearth.Catalog, o Options) (*Client, error) {
 	}
 	cl := &Client{
 		opt: o, targets: make([]target, len(c.Endpoints)), engines: make([]atomic.Pointer[engine], len(c.Endpoints)),
-		plain: make([]atomic.Bool, len(c.Endpoints)), clients: make(map[*hearth.Provider]*http.Transport), local: localTransport(trusted(c), o.LocalDial),
+		plain: make([]atomic.Int64, len(c.Endpoints)), clients: make(map[*hearth.Provider]*http.Transport), local: localTransport(trusted(c), o.LocalDial),
+		start: time.Now(), answers: budget{limit: o.AnswerTotal},
 	}
 	for _, e := range c.Endpoints {
 		if e.Local() {
@@ -103,8 +106,19 @@ func appendSecret(to []string, s hearth.Secret) []string {
 	return append(to, s.Reveal())
 }
 
-// PlainOnly says whether the endpoint has refused stream_options: what is sent to it goes without from then on.
-func (c *Client) PlainOnly(endpoint int) bool { return c.plain[endpoint].Load() }
+// plainFor is how long it is remembered that an endpoint refuses stream_options. Not for ever: it may have been one
+// caller's own odd options, and without them nobody learns what a stream has used.
+const plainFor = time.Hour
+
+// PlainOnly says whether the endpoint has lately refused stream_options: what is sent to it should go without.
+func (c *Client) PlainOnly(endpoint int) bool {
+	until := c.plain[endpoint].Load()
+	return until != 0 && time.Since(c.start) < time.Duration(until)
+}
+
+func (c *Client) plainFromNowOn(endpoint int) {
+	c.plain[endpoint].Store(int64(time.Since(c.start) + plainFor))
+}
 
 // Close drops idle connections.
 func (c *Client) Close() {

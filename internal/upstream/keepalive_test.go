@@ -183,11 +183,11 @@ func TestKeepAliveTooLate(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancelCause(t.Context())
 				w := hears(-1)
-				k := newSink(ctx, cancel, w, time.Minute)
+				k := newSink(ctx, cancel, w, time.Minute, 10*s)
 				if err := k.write([]byte("data: {}\n\n")); err != nil {
 					t.Fatal(err)
 				}
-				<-time.After(keepAliveEvery - 1)
+				<-time.After(10*s - 1)
 				c.end(k)
 				<-time.After(1)
 				k.comment()

@@ -1,17 +1,13 @@
 package upstream
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	"myip.co.kr/hearth"
 	"myip.co.kr/hearth/internal/dialect"
-	"myip.co.kr/hearth/internal/sse"
 )
 
 // Call is one attempt to be made.
@@ -35,11 +31,20 @@ type Call struct {
 // was sent to the caller; from here on no other candidate may be tried.
 type Opened struct {
 	Stream *Stream
-	Answer *dialect.Answer
+	Answer *dialect.Answer // counts to the memory of all answers until Free is called
 	Status int
 	// Cut: the headers of a non-stream answer were good and its body then broke. It is no answer, and it is too late
 	// for another candidate.
 	Cut *Failure
+
+	share share
+}
+
+// Free says that the Answer is not needed any more. It may be called again, and where there is no Answer.
+func (o *Opened) Free() {
+	if o != nil {
+		o.share.free()
+	}
 }
 
 // errorWait is how long the text of an error is waited for once its status is known: the next candidate is waiting too.
@@ -47,17 +52,23 @@ const errorWait = 2 * time.Second
 
 // Open sends the call and waits for its commit point: the first content-bearing event of a stream, or a complete body.
 // A nil Opened comes with the reason why there is no answer; when ctx ended because the caller left, with ctx's error.
-// The Stream of an Opened must be copied, or ctx be ended.
+// The Stream of an Opened must be copied, or ctx be ended; its Answer must be freed.
 func (c *Client) Open(ctx context.Context, call *Call) (*Opened, *Failure, error) {
 	t, err := c.targetOf(call)
+	if err == nil && !call.Stream && c.answers.full() {
+		err = errMemory // before it costs anything
+	}
 	if err != nil {
+		if call.Done != nil {
+			call.Done()
+		}
 		f := judgeSend(err, nil)
 		return nil, &f, nil
 	}
-	w := watch(ctx, call.Endpoint.Provider.Limits.Total)
-	o, f := open(w, t, call)
+	op := &opening{client: c, target: t, call: call, w: watch(ctx, call.Endpoint.Provider.Limits.Total), began: time.Now()}
+	o, f := op.open()
 	if o == nil || o.Stream == nil {
-		w.close()
+		op.w.close()
 	}
 	if ctx.Err() != nil && (f != nil || o.Cut != nil) {
 		return nil, nil, context.Cause(ctx)
@@ -68,40 +79,60 @@ func (c *Client) Open(ctx context.Context, call *Call) (*Opened, *Failure, error
 	return o, f, nil
 }
 
-func open(w *watchdog, t *target, call *Call) (*Opened, *Failure) {
-	limits := &call.Endpoint.Provider.Limits
-	if call.Stream {
-		w.arm(limits.FirstByte, errFirstByte)
-	} else {
-		w.arm(limits.Answer, errAnswer)
+// opening is a call on its way to its commit point.
+type opening struct {
+	client  *Client
+	target  *target
+	call    *Call
+	w       *watchdog
+	began   time.Time
+	refused bool // the upstream does not know stream_options
+}
+
+// open tries the call, and once more without stream_options where it was they that were refused.
+func (op *opening) open() (*Opened, *Failure) {
+	o, f := op.try(op.call.Body, op.call.Done)
+	if !op.refused || op.call.Plain == nil || op.w.ctx.Err() != nil {
+		return o, f
 	}
-	resp, err := t.send(w.ctx, call)
+	o, f = op.try(op.call.Plain(), nil)
+	if o != nil {
+		op.client.plainFromNowOn(op.call.Endpoint.Index)
+	}
+	return o, f
+}
+
+// try sends a body and judges what comes back.
+func (op *opening) try(body []byte, done func()) (*Opened, *Failure) {
+	op.arm()
+	resp, err := op.target.send(op.w.ctx, body, done)
 	if err != nil {
-		f := judgeSend(err, cause(w.ctx))
+		f := judgeSend(err, cause(op.w.ctx))
 		return nil, &f
 	}
-	switch ct := resp.Header.Get("Content-Type"); {
+	readable := decompress(resp)
+	switch {
 	case resp.StatusCode/100 != 2:
-		return nil, readFailure(w, resp, call)
-	case encoded(resp.Header):
+		return nil, op.readFailure(resp, readable)
+	case !readable:
 		resp.Body.Close()
 		return nil, failure(resp.StatusCode, "provider answered in a content encoding that was not asked for")
-	case !call.Stream:
-		return readAnswer(w, resp, call)
-	case isJSON(ct):
-		return nil, answerInsteadOfStream(w, resp, call)
+	case !op.call.Stream:
+		return op.readAnswer(resp)
 	}
-	return openStream(w, resp, call, t.secrets)
+	return op.openStream(resp)
 }
 
-func encoded(h http.Header) bool {
-	e := h.Get("Content-Encoding")
-	return e != "" && !strings.EqualFold(e, "identity")
-}
-
-func isJSON(contentType string) bool {
-	ct, _, _ := strings.Cut(contentType, ";")
-	return strings.EqualFold(strings.TrimSpace(ct), "application/json")
+// arm starts what is left of the limit for the first token, or for the whole answer.
+func (op *opening) arm() {
+	d, cause := op.call.Endpoint.Provider.Limits.Answer, errAnswer
+	if op.call.Stream {
+		d, cause = op.call.Endpoint.Provider.Limits.FirstByte, errFirstByte
+	}
+	if d > 0 {
+		d = max(d-time.Since(op.began), time.Nanosecond)
+	}
+	op.w.arm(d, cause)
 }
 
 // failure is a 2xx that holds no answer, for which the endpoint is to blame.
@@ -109,136 +140,15 @@ func failure(status int, message string) *Failure {
 	return &Failure{Status: status, Blame: hearth.BlameEndpoint, Message: message}
 }
 
-func readFailure(w *watchdog, resp *http.Response, call *Call) *Failure {
+func (op *opening) readFailure(resp *http.Response, readable bool) *Failure {
 	defer resp.Body.Close()
-	w.arm(errorWait, errEnough)
-	b, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // a cut error body is still the status's error
-	if encoded(resp.Header) {
-		b = nil
+	op.w.arm(errorWait, errEnough)
+	var b []byte
+	if readable {
+		b, _ = io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // a cut error body is still the status's error
 	}
-	f := judgeStatus(resp.StatusCode, dialect.ReadError(resp.StatusCode, b), resp.Header, call.Endpoint.Local(), time.Now())
+	ue := dialect.ReadError(resp.StatusCode, b)
+	op.refused = refusesStreamOptions(resp.StatusCode, ue)
+	f := judgeStatus(resp.StatusCode, ue, resp.Header, op.call.Endpoint.Local(), time.Now())
 	return &f
-}
-
-// readAnswer reads a whole non-stream body. A complete body without an answer in it lets the walk go on; a body that
-// breaks off does not.
-func readAnswer(w *watchdog, resp *http.Response, call *Call) (*Opened, *Failure) {
-	defer resp.Body.Close()
-	b, err := readAll(resp.Body, resp.ContentLength)
-	if err != nil {
-		f := judgeRead(err, cause(w.ctx), "the answer was cut off")
-		f.Status = resp.StatusCode
-		return &Opened{Status: resp.StatusCode, Cut: &f}, nil
-	}
-	a, err := dialect.ReadAnswer(b)
-	switch {
-	case err != nil:
-		f := failure(resp.StatusCode, "provider answered without a JSON answer")
-		f.Err = err
-		return nil, f
-	case a.Err != nil && (a.Choices == 0 || a.Finish == "" || a.Finish == "error"):
-		f := judgeInBand(a.Err, call.Endpoint.Local(), time.Now())
-		return nil, &f
-	case a.Choices == 0 && saysError(b):
-		f := judgeInBand(dialect.ReadError(http.StatusBadGateway, b), call.Endpoint.Local(), time.Now())
-		return nil, &f
-	case a.Choices == 0 || !a.Content && a.Finish == "":
-		return nil, failure(resp.StatusCode, "provider answered without an answer")
-	}
-	return &Opened{Answer: a, Status: resp.StatusCode}, nil
-}
-
-var errTooLarge = errors.New("the answer is larger than 64 MiB")
-
-// readAll reads a body of the given length, -1 = unknown. A length that is only promised takes no memory: beyond the
-// first MiB room is made for what has come.
-func readAll(r io.Reader, length int64) ([]byte, error) {
-	const trusted = 1 << 20
-	switch {
-	case length > maxAnswerBody:
-		return nil, errTooLarge
-	case length >= 0 && length <= trusted:
-		b := make([]byte, length)
-		_, err := io.ReadFull(r, b)
-		return b, err
-	}
-	b, err := io.ReadAll(io.LimitReader(r, maxAnswerBody+1))
-	if err == nil && len(b) > maxAnswerBody {
-		err = errTooLarge
-	}
-	return b, err
-}
-
-// openStream reads events until the first that bears content. What came before it (a role, an empty delta) is held.
-func openStream(w *watchdog, resp *http.Response, call *Call, secrets []string) (*Opened, *Failure) {
-	s := &Stream{
-		w: w, body: timedBody{ReadCloser: resp.Body, w: w, idle: call.Endpoint.Provider.Limits.Idle},
-		stamp: call.Stamp, local: call.Endpoint.Local(), secrets: secrets, own: buffers.Get().(*[]byte),
-	}
-	s.buf = (*s.own)[:0]
-	s.events = sse.NewReader(&s.body, 0)
-	committed, f := false, (*Failure)(nil)
-	for !committed && f == nil {
-		committed, f = s.approach(resp.StatusCode)
-	}
-	if f != nil {
-		s.close()
-		return nil, f
-	}
-	s.FirstAt = time.Now()
-	return &Opened{Stream: s, Status: resp.StatusCode}, nil
-}
-
-// approach reads one event on the way to the commit point.
-func (s *Stream) approach(status int) (committed bool, f *Failure) {
-	step, err := s.next()
-	switch {
-	case err != nil:
-		f := judgeSend(err, cause(s.w.ctx))
-		return false, &f
-	case step == stepContent || step == stepFinish:
-		if !s.w.pause() { // the limit passed together with the token; nothing was sent yet
-			f := judgeSend(context.DeadlineExceeded, s.w.cause)
-			return false, &f
-		}
-		s.pace(step)
-		return true, nil
-	case step == stepError:
-		f := judgeInBand(s.inBand, s.local, time.Now())
-		return false, &f
-	case step == stepEnd:
-		return false, failure(status, "the stream ended before its first token")
-	case step == stepMalformed:
-		return false, failure(status, "the stream held an event that is not JSON")
-	case len(s.buf) > maxHeld:
-		return false, failure(status, "the stream brought too much before its first token")
-	}
-	return false, nil
-}
-
-// answerInsteadOfStream judges a JSON body that came where a stream was asked for: an error, or nothing usable.
-func answerInsteadOfStream(w *watchdog, resp *http.Response, call *Call) *Failure {
-	defer resp.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-	if err != nil {
-		f := judgeSend(err, cause(w.ctx))
-		return &f
-	}
-	a, err := dialect.ReadAnswer(b)
-	switch {
-	case err == nil && a.Err != nil:
-		f := judgeInBand(a.Err, call.Endpoint.Local(), time.Now())
-		return &f
-	case err == nil && a.Choices == 0 && saysError(b):
-		f := judgeInBand(dialect.ReadError(http.StatusBadGateway, b), call.Endpoint.Local(), time.Now())
-		return &f
-	}
-	return failure(resp.StatusCode, "provider answered with JSON where a stream was asked for")
-}
-
-// saysError says whether a JSON object without choices is an error in vLLM's older form, which has its message on the
-// top level.
-func saysError(data []byte) bool {
-	i := bytes.Index(data, []byte(`"object"`))
-	return i >= 0 && bytes.HasPrefix(bytes.TrimLeft(data[i+len(`"object"`):], ": \t\r\n"), []byte(`"error"`))
 }

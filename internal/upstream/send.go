@@ -9,16 +9,16 @@ import (
 	"sync/atomic"
 )
 
-// send makes the request. net/http may read the body until the answer's own body is closed, and after.
-func (t *target) send(ctx context.Context, call *Call) (*http.Response, error) {
+// send makes the request. net/http may read the body until the answer's own body is closed, and after: done is called
+// when nobody reads it any more.
+func (t *target) send(ctx context.Context, b []byte, done func()) (*http.Response, error) {
 	body := inMemory
-	if call.Done != nil {
-		r := &readers{done: call.Done}
+	if done != nil {
+		r := &readers{done: done}
 		r.count.Store(1)
 		defer r.leave()
 		body = r.body
 	}
-	b := call.Body
 	req := (&http.Request{
 		Method: http.MethodPost, URL: t.url, Host: t.url.Host, Header: t.header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,

@@ -29,14 +29,14 @@ func TestBodyComesBack(t *testing.T) {
 			var returned atomic.Int32
 			done := make(chan struct{}, 8)
 			body := bytes.Clone(big)
-			call := &Call{Body: body, Done: func() {
+			back := func() {
 				returned.Add(1)
 				clear(body) // a reader that is still there is a data race, and the race detector says so
 				done <- struct{}{}
-			}}
+			}
 			rt := &http.Transport{}
 			defer rt.CloseIdleConnections()
-			resp, err := (&target{url: u, header: http.Header{}, rt: rt}).send(t.Context(), call)
+			resp, err := (&target{url: u, header: http.Header{}, rt: rt}).send(t.Context(), body, back)
 			if err == nil {
 				resp.Body.Close()
 			}
@@ -54,7 +54,7 @@ func TestBodyComesBack(t *testing.T) {
 	t.Run("refused", func(t *testing.T) {
 		returned := 0
 		u := &url.URL{Scheme: "http", Host: "127.0.0.1:1"}
-		_, err := (&target{url: u, header: http.Header{}, rt: &http.Transport{}}).send(t.Context(), &Call{Body: big, Done: func() { returned++ }})
+		_, err := (&target{url: u, header: http.Header{}, rt: &http.Transport{}}).send(t.Context(), big, func() { returned++ })
 		if err == nil || returned != 1 {
 			t.Errorf("error %v, came back %d times", err, returned)
 		}

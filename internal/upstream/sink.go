@@ -10,18 +10,15 @@ import (
 	"myip.co.kr/hearth/internal/sse"
 )
 
-// keepAliveEvery is how long a caller hears nothing before a comment tells that the stream is alive. Never less than
-// 5 s: there are clients that give up after a number of comments without data.
-const keepAliveEvery = 10 * time.Second
-
 var keepAlive = sse.AppendComment(nil, "MYIP PROCESSING")
 
-// sink is the caller's side of a stream. From the first write to stop, a comment is written after every keepAliveEvery
-// without a write. The fields below free belong to whoever has the turn.
+// sink is the caller's side of a stream. From the first write to stop, a comment is written whenever there was no write
+// for so long as every. The fields below free belong to whoever has the turn.
 type sink struct {
 	out   http.ResponseWriter
 	rc    *http.ResponseController
 	limit time.Duration   // of one write, 0 = none
+	every time.Duration   // silence that ends in a comment
 	start time.Time       // what the times below count from
 	ctx   context.Context // of the attempt
 	leave context.CancelCauseFunc
@@ -38,9 +35,9 @@ type sink struct {
 
 // newSink makes the sink of one stream, whose attempt lasts as long as ctx. leave is to end ctx: it is called with the
 // error of a comment that cannot be written.
-func newSink(ctx context.Context, leave context.CancelCauseFunc, out http.ResponseWriter, limit time.Duration) *sink {
+func newSink(ctx context.Context, leave context.CancelCauseFunc, out http.ResponseWriter, limit, every time.Duration) *sink {
 	return &sink{
-		out: out, rc: http.NewResponseController(out), limit: limit, start: time.Now(), ctx: ctx, leave: leave,
+		out: out, rc: http.NewResponseController(out), limit: limit, every: every, start: time.Now(), ctx: ctx, leave: leave,
 		free: make(chan struct{}, 1),
 	}
 }
@@ -85,7 +82,7 @@ func (k *sink) write(b []byte) error {
 		return err
 	}
 	if k.timer == nil && !k.stopped {
-		k.timer = time.AfterFunc(keepAliveEvery, k.comment)
+		k.timer = time.AfterFunc(k.every, k.comment)
 	}
 	return nil
 }
@@ -109,7 +106,7 @@ func (k *sink) comment() {
 	if k.stopped || k.ctx.Err() != nil {
 		return
 	}
-	if wait := k.last + keepAliveEvery - time.Since(k.start); wait > 0 {
+	if wait := k.last + k.every - time.Since(k.start); wait > 0 {
 		k.timer.Reset(wait)
 		return
 	}
@@ -118,7 +115,7 @@ func (k *sink) comment() {
 		k.leave(k.err)
 		return
 	}
-	k.timer.Reset(keepAliveEvery)
+	k.timer.Reset(k.every)
 }
 
 // stop ends the comments: none is being written when it returns, and none will be. It returns the error of one that

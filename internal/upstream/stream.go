@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"net/http"
@@ -30,8 +31,15 @@ type Stream struct {
 	inBand  *dialect.UpstreamError
 	own     *[]byte // the pooled buffer
 	buf     []byte  // rewritten events not yet written
-	done    bool    // [DONE] was seen
+	share   share   // of a whole answer that is passed on as a stream
+	done    bool    // [DONE] was seen, or the whole of an answer that is no stream
 	said    bool    // the last word was: a finish reason, or usage, and no content after it
+
+	cap       int // tokens the output may have, 0 = not known
+	parts     int // content-bearing events so far
+	size      int // bytes of their content
+	choices   int // choices seen
+	keepAlive time.Duration
 }
 
 // End is how a stream ended.
@@ -51,6 +59,7 @@ const (
 	stepError                 // an in-band error
 	stepEnd                   // [DONE] or the end of the body
 	stepMalformed             // not JSON
+	stepTooMuch               // content far beyond what may come
 )
 
 const keepBuffer = 64 << 10 // larger buffers are written at once, and not given back to the pool
@@ -104,10 +113,17 @@ func (s *Stream) note(c *dialect.Chunk) step {
 	if s.UpstreamID == "" {
 		s.UpstreamID = c.UpstreamID
 	}
+	if c.Content {
+		s.parts++
+		s.size += c.Size
+		s.choices = max(s.choices, c.Choice+1)
+	}
 	switch {
 	case c.Err != nil:
 		s.inBand = c.Err
 		return stepError
+	case s.tooMuch():
+		return stepTooMuch
 	case c.Finish != "":
 		s.Finish, s.Native, s.said = c.Finish, c.Native, true
 		return stepFinish
@@ -120,6 +136,24 @@ func (s *Stream) note(c *dialect.Chunk) step {
 		s.said = true
 	}
 	return stepNothing
+}
+
+// tooMuch says whether the upstream has sent far more than the output may be: the events and the bytes of so many tokens
+// twice over are more than any tokenizer and any chunking make of them.
+func (s *Stream) tooMuch() bool {
+	if s.cap <= 0 {
+		return false
+	}
+	tokens := s.cap * max(s.choices, 1)
+	return s.parts > 2*tokens+256 || s.size > 256*tokens+1<<20
+}
+
+// outputCap is how many tokens one choice of the answer may have: what the caller asked for, else the most that the
+// endpoint gives, else its whole window. 0 = nobody said.
+func outputCap(call *Call) int {
+	const most = 1 << 40 // so that nothing made of it overflows
+	e := call.Endpoint
+	return min(cmp.Or(max(call.MaxTokens, 0), max(e.MaxOutput, 0), max(e.Context, 0)), most)
 }
 
 // pace sets the limits for what may come after a step.
@@ -135,10 +169,10 @@ func (s *Stream) pace(st step) {
 // Copy passes the stream on until it ends, fails, or the caller leaves (which ends the context that Open was given),
 // and frees the upstream. The last bytes (the chunk with the usage, [DONE]) are the caller's to write, and have
 // writeLimit for it. The same limit bounds each write: a caller who takes nothing for so long counts as gone. While the
-// upstream is silent, the caller gets a comment every keepAliveEvery; out is not used after the return.
+// upstream is silent, the caller gets a comment at every KeepAlive of the Options; out is not used after the return.
 func (s *Stream) Copy(out http.ResponseWriter, writeLimit time.Duration) End {
 	defer s.close()
-	k := newSink(s.w.ctx, s.w.cancel, out, writeLimit)
+	k := newSink(s.w.ctx, s.w.cancel, out, writeLimit, s.keepAlive)
 	defer func() { _ = k.stop() }() // its error was looked at, or comes too late to matter
 	for {
 		if len(s.buf) >= keepBuffer || len(s.buf) > 0 && !s.events.Buffered() {
@@ -157,6 +191,8 @@ func (s *Stream) Copy(out http.ResponseWriter, writeLimit time.Duration) End {
 			f.Loading = false // it has answered
 			f.hide(s.secrets)
 			return s.fail(k, f)
+		case st == stepTooMuch:
+			return s.fail(k, *failure(0, beyondOutput))
 		case st == stepMalformed && s.finished():
 			return s.served(k)
 		case st == stepMalformed:
@@ -183,6 +219,15 @@ func (s *Stream) drain(k *sink) error {
 		return err
 	}
 	return s.flush(k)
+}
+
+const beyondOutput = "the stream went on far beyond the output that was asked for"
+
+// saysError says whether a JSON object without choices is an error in vLLM's older form, which has its message on the
+// top level.
+func saysError(data []byte) bool {
+	i := bytes.Index(data, []byte(`"object"`))
+	return i >= 0 && bytes.HasPrefix(bytes.TrimLeft(data[i+len(`"object"`):], ": \t\r\n"), []byte(`"error"`))
 }
 
 // finished says whether the answer is complete however its stream ends: an orderly end is not needed any more.
@@ -250,6 +295,7 @@ func (s *Stream) close() {
 		return
 	}
 	s.w.close()
+	s.share.free()
 	_ = s.body.Close()
 	s.events.Close()
 	if cap(s.buf) <= keepBuffer {

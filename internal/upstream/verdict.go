@@ -154,6 +154,10 @@ func judgeSend(err, cause error) Failure {
 		f.Message = "the stream held an event of more than 32 MiB"
 	case errors.Is(err, errTooLarge):
 		f.Message = errTooLarge.Error()
+	case errors.Is(err, errMemory):
+		f.Blame, f.Overloaded, f.Message = hearth.BlameNobody, true, errMemory.Error()
+	case garbled(err):
+		f.Message = "the answer is not the gzip that it is called"
 	case errors.As(err, &dns):
 		f.TimedOut, f.Message = dns.IsTimeout, "the provider's name does not resolve"
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -166,6 +170,10 @@ func judgeSend(err, cause error) Failure {
 		f.Message = "TLS failure"
 	case errors.Is(err, context.Canceled):
 		f.Message = "the connection was closed"
+	case strings.Contains(text, "headers exceeded"), strings.Contains(text, "header list larger"):
+		f.Message = "provider sent headers of more than 256 KiB"
+	case strings.Contains(text, "malformed HTTP"):
+		f.Message = "provider does not speak HTTP"
 	default:
 		f.Message = "the connection broke before an answer"
 	}
@@ -175,7 +183,7 @@ func judgeSend(err, cause error) Failure {
 // judgeRead is judgeSend for an answer that has begun; broke is what a broken connection means by then.
 func judgeRead(err, cause error, broke string) Failure {
 	f := judgeSend(err, cause)
-	if !f.TimedOut && !errors.Is(err, errTooLarge) && !errors.Is(err, sse.ErrTooLong) {
+	if !f.TimedOut && !f.Overloaded && !garbled(err) && !errors.Is(err, errTooLarge) && !errors.Is(err, sse.ErrTooLong) {
 		f.Message = broke
 	}
 	return f
@@ -237,4 +245,17 @@ func after(v string, unit time.Duration, now time.Time) (d time.Duration, ok boo
 		}
 	}
 	return min(max(d, 0), maxRetryAfter), d > 0
+}
+
+// refusesStreamOptions says whether an upstream rejects stream_options as such.
+func refusesStreamOptions(status int, e *dialect.UpstreamError) bool {
+	if status != http.StatusBadRequest && status != http.StatusUnprocessableEntity {
+		return false
+	}
+	for _, text := range [...]string{e.Param, e.Message, e.Raw} {
+		if strings.Contains(text, "stream_options") || strings.Contains(text, "include_usage") {
+			return true
+		}
+	}
+	return false
 }

@@ -79,6 +79,7 @@ type timedBody struct {
 	w     *watchdog
 	idle  time.Duration // of one read, 0 = none
 	phase phase
+	head  byte          // was read ahead, 0 = nothing was
 	rest  time.Duration // of all further reads together, in the phase ending
 }
 
@@ -100,6 +101,9 @@ func (b *timedBody) turn(p phase) {
 
 func (b *timedBody) Read(p []byte) (int, error) {
 	switch {
+	case b.head != 0 && len(p) > 0:
+		p[0], b.head = b.head, 0
+		return 1, nil
 	case b.phase == holding || b.phase == ended:
 		return b.ReadCloser.Read(p)
 	case b.phase == ending && b.idle > 0:
@@ -112,4 +116,31 @@ func (b *timedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.w.pause()
 	return n, err
+}
+
+// maxBlank is how much white space before an answer is passed over.
+const maxBlank = 1 << 20
+
+// peek passes over white space and a byte order mark, and says what the first byte behind them is. It is read again.
+func (b *timedBody) peek() (byte, error) {
+	var one [1]byte
+	for range maxBlank {
+		n, err := b.ReadCloser.Read(one[:])
+		if n > 0 && !blank(one[0]) {
+			b.head = one[0]
+			return b.head, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	return 0, nil
+}
+
+func blank(c byte) bool {
+	switch c {
+	case ' ', '\t', '\r', '\n', 0xEF, 0xBB, 0xBF, 0:
+		return true
+	}
+	return false
 }
