@@ -1,11 +1,16 @@
 package dialect
 
 import (
+	"bytes"
 	"errors"
+	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 
 	"myip.co.kr/hearth"
@@ -20,21 +25,21 @@ func TestAppendError(t *testing.T) {
 		{"a field", hearth.Invalid("messages[2].role", "role must be a string"),
 			`{"error":{"code":400,"message":"role must be a string","type":"invalid_request","param":"messages[2].role","metadata":{"error_type":"invalid_request"}}}`},
 		{"unknown model", &hearth.Error{Type: hearth.ErrModelNotFound, Message: "no model \"x\"", Requested: []string{"x", "y\n"}},
-			`{"error":{"code":404,"message":"no model \"x\"","type":"model_not_found","param":null,"metadata":{"error_type":"not_found"},"availability":{"code":"model_not_found","retryable":false,"requested_models":["x","y\n"]}}}`},
+			`{"error":{"code":404,"message":"no model \"x\"","type":"model_not_found","param":null,"metadata":{"error_type":"not_found"},"error_type":"not_found","http_status":404,"availability":{"code":"model_not_found","retryable":false,"requested_models":["x","y\n"],"docs_url":"` + docsURL + `model_not_found"}}}`},
 		{"slot", &hearth.Error{Type: hearth.ErrModelLoading, Message: "loading", SlotStatus: hearth.SkipLoading, RetryAfter: 1500 * time.Millisecond,
 			Attempts: []hearth.Attempt{
 				{Model: "m", Provider: "Own GPU", Slug: "local-gpu", Endpoint: "local-gpu/g:m", Skip: hearth.SkipLoading, Latency: 20 * time.Millisecond},
 				{Model: "m", Provider: "Acme", Endpoint: "acme:m", Status: 500, Latency: 3 * time.Second, Message: "oops"},
 				{Model: "m", Provider: "Beta", Endpoint: "beta:m"},
 			}, Err: errors.New("secret")},
-			`{"error":{"code":503,"message":"loading","type":"model_loading","param":null,"metadata":{"error_type":"provider_overloaded","slot_status":"slot_loading","attempts":[` +
+			`{"error":{"code":503,"message":"loading","type":"model_loading","param":null,"metadata":{"error_type":"provider_overloaded","slot_status":"slot_loading","previous_errors":[{"provider":"Acme","code":500,"status":500}],"attempts":[` +
 				`{"provider":"Own GPU","model":"m","endpoint":"local-gpu/g:m","status":"slot_loading","skip_reason":"slot_loading","latency":20},` +
 				`{"provider":"Acme","model":"m","endpoint":"acme:m","status":500,"latency":3000,"message":"oops"},` +
-				`{"provider":"Beta","model":"m","endpoint":"beta:m","status":null,"latency":0}]},"availability":{"code":"temporarily_unavailable","retryable":true,"retry_after":2,"requested_models":[]}}}`},
+				`{"provider":"Beta","model":"m","endpoint":"beta:m","status":null,"latency":0}]},"error_type":"provider_overloaded","http_status":503,"availability":{"code":"temporarily_unavailable","retryable":true,"retry_after":2,"requested_models":[],"docs_url":"` + docsURL + `model_loading"}}}`},
 		{"drops", &hearth.Error{Type: hearth.ErrNoEndpoints, Message: "none left", Drops: []hearth.Drop{{Model: "m", Provider: "acme", Endpoint: "acme:m", Stage: hearth.StageConditions, Reason: "not in only"}, {Model: "x", Stage: hearth.StageUnknown, Reason: "unknown"}}},
-			`{"error":{"code":404,"message":"none left","type":"no_endpoints_found","param":null,"metadata":{"error_type":"not_found","dropped":[{"model":"m","provider_slug":"acme","endpoint":"acme:m","stage":"conditions","reason":"not in only"},{"model":"x","stage":"unknown_model","reason":"unknown"}]},"availability":{"code":"no_endpoints","retryable":false,"requested_models":[]}}}`},
-		{"an upstream's rejection", &hearth.Error{Type: hearth.ErrInvalidRequest, Status: 422, Message: "refused", Provider: "Acme", Raw: "bad \xff tool"},
-			`{"error":{"code":422,"message":"refused","type":"invalid_request","param":null,"metadata":{"error_type":"invalid_request","provider_name":"Acme","raw":"bad ` + "\uFFFD" + ` tool"}}}`},
+			`{"error":{"code":404,"message":"none left","type":"no_endpoints_found","param":null,"metadata":{"error_type":"not_found","dropped":[{"model":"m","provider_slug":"acme","endpoint":"acme:m","stage":"conditions","reason":"not in only"},{"model":"x","stage":"unknown_model","reason":"unknown"}]},"error_type":"not_found","http_status":404,"availability":{"code":"no_endpoints","retryable":false,"requested_models":[],"docs_url":"` + docsURL + `no_endpoints_found"}}}`},
+		{"an upstream's rejection", &hearth.Error{Type: hearth.ErrInvalidRequest, Status: 422, Message: "refused", Provider: "Acme", Raw: "bad \xff tool", ProviderCode: "bad_tool"},
+			`{"error":{"code":422,"message":"refused","type":"invalid_request","param":null,"metadata":{"error_type":"invalid_request","provider_name":"Acme","is_byok":false,"provider_code":"bad_tool","provider_error_code":"bad_tool","raw":"bad ` + "\uFFFD" + ` tool"}}}`},
 		{"internal", &hearth.Error{Type: hearth.ErrInternal, Message: "something broke"},
 			`{"error":{"code":500,"message":"something broke","type":"internal","param":null,"metadata":{"error_type":"server"}}}`},
 	} {
@@ -47,7 +52,7 @@ func TestAppendError(t *testing.T) {
 	t.Run("in a stream", func(t *testing.T) {
 		got := string(stamp().AppendErrorChunk(nil, hearth.Errorf(hearth.ErrProvider, "the provider broke off")))
 		want := `{"error":{"code":502,"message":"the provider broke off","type":"provider_error","param":null,"metadata":{"error_type":"provider_unavailable"},` +
-			`"availability":{"code":"temporarily_unavailable","retryable":true,"requested_models":[]}},` + chunkHead[1:] + `,"created":99,"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error","native_finish_reason":null}]}`
+			`"error_type":"provider_unavailable","http_status":502,"availability":{"code":"temporarily_unavailable","retryable":true,"requested_models":[],"docs_url":"` + docsURL + `provider_error"}},` + chunkHead[1:] + `,"created":99,"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error","native_finish_reason":null}]}`
 		if d := cmp.Diff(want, got); d != "" {
 			t.Error(d)
 		}
@@ -57,7 +62,42 @@ func TestAppendError(t *testing.T) {
 		if n := strings.Count(got, `"endpoint"`); n != maxListed {
 			t.Errorf("%d attempts shown", n)
 		}
+		tried := slices.Repeat([]hearth.Attempt{{Status: 500}}, 5000)
+		got = string(AppendError(nil, &hearth.Error{Type: hearth.ErrProvider, Attempts: tried, Requested: slices.Repeat([]string{"m"}, 5000)}))
+		if n, m := strings.Count(got, `"code":500`), strings.Count(got, `"m"`); n != maxListed || m != maxListed {
+			t.Errorf("%d previous errors and %d models shown", n, m)
+		}
 	})
+	t.Run("texts are cut between characters", func(t *testing.T) {
+		for _, s := range []string{strings.Repeat("한", 100_000), "x" + strings.Repeat("한", 100_000), strings.Repeat("\x80", 100_000)} {
+			got := AppendError(nil, &hearth.Error{Type: hearth.ErrProvider, Message: s, Raw: s, ProviderCode: s})
+			if len(got) > 4*3*maxText+1000 || !jsontext.Value(got).IsValid() || s[0] != 0x80 && bytes.Contains(got, []byte("\uFFFD")) {
+				t.Errorf("%d bytes: %.80q", len(got), got)
+			}
+		}
+	})
+}
+
+// TestDocsURL: what an error points to is there.
+func TestDocsURL(t *testing.T) {
+	page, err := os.ReadFile("../../docs/errors.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range []hearth.ErrorType{
+		hearth.ErrInvalidRequest, hearth.ErrContextLength, hearth.ErrUnsupported, hearth.ErrUnauthorized, hearth.ErrInsufficientCredits,
+		hearth.ErrNotAllowed, hearth.ErrModelNotFound, hearth.ErrNoEndpoints, hearth.ErrNotFound, hearth.ErrNotRecorded,
+		hearth.ErrPayloadTooLarge, hearth.ErrRateLimited, hearth.ErrProvider, hearth.ErrModelLoading, hearth.ErrCoolingDown,
+		hearth.ErrOverloaded, hearth.ErrTimeout, hearth.ErrInternal,
+	} {
+		_, section, found := bytes.Cut(page, []byte("\n## "+string(e)+"\n"))
+		section, _, _ = bytes.Cut(section, []byte("\n## "))
+		for _, word := range []string{strconv.Itoa(e.Status()), "`" + e.OpenRouter() + "`"} {
+			if !found || !bytes.Contains(section, []byte(word)) {
+				t.Errorf("%s: no section that says %s", e, word)
+			}
+		}
+	}
 }
 
 // TestHostile feeds bodies made to be slow: each must be refused or passed in time that grows with its length only.
