@@ -25,7 +25,7 @@ type commands struct {
 	Demo    demoCmd    `cmd:"" help:"Run a gateway with simulated engines and providers, to try things out. Needs nothing, leaves nothing."`
 	Check   checkCmd   `cmd:"" help:"Check a configuration file and say everything that is wrong with it."`
 	Explain explainCmd `cmd:"" help:"Show the chain that a request would get, and why, without calling anybody."`
-	Keys    keysCmd    `cmd:"" help:"Create, list and disable API keys."`
+	Keys    keysCmd    `cmd:"" help:"Create, list, change and disable API keys."`
 
 	Version kong.VersionFlag `help:"Print the version."`
 }

@@ -217,28 +217,56 @@ func (a *Accounts) pick(list []hearth.Key, which string) (hearth.Key, error) {
 	return hearth.Key{}, hearth.Errorf(hearth.ErrNotFound, "no key has the id, name or label %q; hearth keys list shows those there are", printable(which))
 }
 
-// add stores a key and shows it to Authorise.
-func (a *Accounts) add(ctx context.Context, plain, name string, admin bool) (hearth.Key, error) {
-	k := hearth.Key{
-		ID: newID(), Hash: hash(plain), Name: name, Label: label(plain, a.prefix), Admin: admin,
-		CreatedAt: time.Now().UTC().Truncate(time.Millisecond),
+// Change changes what a key may use and returns the key as it then is; which names it as for Disable. Running gateways
+// see the change as they see a disabled key. The error is a *hearth.Error if there is no such key or the change cannot be
+// accepted.
+func (a *Accounts) Change(ctx context.Context, which string, c hearth.KeyChange) (hearth.Key, error) {
+	list, err := a.store.Keys(ctx)
+	if err != nil {
+		return hearth.Key{}, err
 	}
+	k, err := a.pick(list, which)
+	if err != nil {
+		return hearth.Key{}, err
+	}
+	if k, err = checkPolicy(c.Apply(k)); err != nil {
+		return hearth.Key{}, err
+	}
+	if c.Models != nil {
+		c.Models = &k.Models
+	}
+	if c.Providers != nil {
+		c.Providers = &k.Providers
+	}
+	if err := a.store.ChangeKey(ctx, k.ID, c); err != nil {
+		return hearth.Key{}, err
+	}
+	return k, a.changed(ctx)
+}
+
+// add stores a key and shows it to Authorise.
+func (a *Accounts) add(ctx context.Context, plain string, k hearth.Key) (hearth.Key, error) {
+	k.ID, k.Hash, k.Label = newID(), hash(plain), label(plain, a.prefix)
+	k.CreatedAt = time.Now().UTC().Truncate(time.Millisecond)
 	if err := a.store.InsertKey(ctx, k); err != nil {
 		return hearth.Key{}, err
 	}
 	return k, a.changed(ctx)
 }
 
-// Create makes a key. The plain text is returned this once and kept nowhere. The error is a *hearth.Error if the
-// name cannot be accepted.
-func (a *Accounts) Create(ctx context.Context, name string, admin bool) (plain string, k hearth.Key, err error) {
-	if err := checkName(name); err != nil {
+// Create makes a key with the name, the role and the policy of k; the rest of k is made here. The plain text is returned
+// this once and kept nowhere. The error is a *hearth.Error if the name or the policy cannot be accepted.
+func (a *Accounts) Create(ctx context.Context, k hearth.Key) (plain string, made hearth.Key, err error) {
+	if err := checkName(k.Name); err != nil {
+		return "", hearth.Key{}, err
+	}
+	if k, err = checkPolicy(k); err != nil {
 		return "", hearth.Key{}, err
 	}
 	if plain, err = newPlain(a.prefix); err != nil {
 		return "", hearth.Key{}, err
 	}
-	if k, err = a.add(ctx, plain, name, admin); err != nil {
+	if k, err = a.add(ctx, plain, k); err != nil {
 		return "", hearth.Key{}, err
 	}
 	return plain, k, nil
@@ -253,7 +281,7 @@ func (a *Accounts) Adopt(ctx context.Context, name, plain string, admin bool) (h
 	if err := checkPlain(plain); err != nil {
 		return hearth.Key{}, err
 	}
-	k, err := a.add(ctx, plain, name, admin)
+	k, err := a.add(ctx, plain, hearth.Key{Name: name, Admin: admin})
 	if !errors.Is(err, store.ErrKeyExists) {
 		return k, err
 	}

@@ -54,7 +54,7 @@ func refusal(err error) *hearth.Error {
 
 func create(t testing.TB, a *Accounts, name string, admin bool) (string, hearth.Key) {
 	t.Helper()
-	plain, k, err := a.Create(t.Context(), name, admin)
+	plain, k, err := a.Create(t.Context(), hearth.Key{Name: name, Admin: admin})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestCreate(t *testing.T) {
 		"direction override": "a\u202eb",
 	} {
 		t.Run("name is refused/"+name, func(t *testing.T) {
-			_, _, err := a.Create(t.Context(), bad, false)
+			_, _, err := a.Create(t.Context(), hearth.Key{Name: bad})
 			_, adoptErr := a.Adopt(t.Context(), bad, "some-key-of-mine", false)
 			for _, err := range []error{err, adoptErr} {
 				if e := refusal(err); e == nil || e.Param != "name" || e.Type != hearth.ErrInvalidRequest {
@@ -100,7 +100,7 @@ func TestCreate(t *testing.T) {
 			}
 		})
 	}
-	if _, _, err := a.Create(t.Context(), strings.Repeat("가", 100), false); err != nil {
+	if _, _, err := a.Create(t.Context(), hearth.Key{Name: strings.Repeat("가", 100)}); err != nil {
 		t.Errorf("a name of 100 characters: %v", err)
 	}
 }
@@ -330,7 +330,7 @@ func TestDatabaseGone(t *testing.T) {
 	if _, err := a.Authorise(bearer("unknown")); refusal(err) == nil {
 		t.Errorf("an unknown key without the database: %v, want a refusal", err)
 	}
-	if _, _, err := a.Create(context.Background(), "x", false); err == nil {
+	if _, _, err := a.Create(context.Background(), hearth.Key{Name: "x"}); err == nil {
 		t.Error("Create went well without a database")
 	}
 }

@@ -160,10 +160,10 @@ func (a *App) firstKeys(ctx context.Context, o Options) error {
 		if userKey, err = a.Accounts.Adopt(ctx, "key from the environment", o.AdoptKey, false); err != nil {
 			return fmt.Errorf("the key in MYIP_API_KEY cannot be accepted, unset it or give another: %s", message(err))
 		}
-	} else if user, userKey, err = a.Accounts.Create(ctx, "first user key", false); err != nil {
+	} else if user, userKey, err = a.Accounts.Create(ctx, hearth.Key{Name: "first user key"}); err != nil {
 		return fmt.Errorf("make the first user key: %w", err)
 	}
-	admin, adminKey, err := a.Accounts.Create(ctx, "first admin key", true)
+	admin, adminKey, err := a.Accounts.Create(ctx, hearth.Key{Name: "first admin key", Admin: true})
 	if err != nil {
 		return errors.Join(fmt.Errorf("make the first admin key: %w", err), a.Accounts.Forget(ctx, userKey.ID))
 	}

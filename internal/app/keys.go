@@ -3,21 +3,30 @@ package app
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
+	"myip.co.kr/hearth"
 	"myip.co.kr/hearth/internal/account"
 	"myip.co.kr/hearth/internal/config"
 	"myip.co.kr/hearth/internal/store"
+	"myip.co.kr/hearth/internal/suggest"
 )
 
 // Keys are the API keys of a configuration's database, for commands. A gateway may be running on it: it sees changes
-// within a second.
+// within a second. Create and Change know the models and providers of the configuration.
 type Keys struct {
 	*account.Accounts
-	store *store.Store
+	store   *store.Store
+	catalog *hearth.Catalog
 }
 
 // OpenKeys opens the keys of a configuration.
 func OpenKeys(ctx context.Context, cfg *config.Config) (*Keys, error) {
+	catalog, err := cfg.Catalog()
+	if err != nil {
+		return nil, err
+	}
 	st, err := OpenStore(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -27,7 +36,7 @@ func OpenKeys(ctx context.Context, cfg *config.Config) (*Keys, error) {
 		_ = st.Close() // the first error is the one to tell
 		return nil, err
 	}
-	return &Keys{acc, st}, nil
+	return &Keys{acc, st, catalog}, nil
 }
 
 // Close closes the database.
@@ -37,4 +46,84 @@ func (k *Keys) Close() error {
 		return fmt.Errorf("close database: %w", err)
 	}
 	return nil
+}
+
+// Create makes a key as Accounts does. Its models and providers must be there; an alias becomes the model it stands for.
+func (k *Keys) Create(ctx context.Context, key hearth.Key) (plain string, made hearth.Key, err error) {
+	if err := k.known(&key.Models, &key.Providers); err != nil {
+		return "", hearth.Key{}, err
+	}
+	return k.Accounts.Create(ctx, key)
+}
+
+// Change changes a key as Accounts does. Models and providers that are to be new must be there.
+func (k *Keys) Change(ctx context.Context, which string, c hearth.KeyChange) (hearth.Key, error) {
+	if err := k.known(c.Models, c.Providers); err != nil {
+		return hearth.Key{}, err
+	}
+	return k.Accounts.Change(ctx, which, c)
+}
+
+// known checks names against the configuration and puts model ids in place of aliases; nil is not looked at.
+func (k *Keys) known(models, providers *[]string) error {
+	if models != nil {
+		ids, err := k.modelIDs(*models)
+		if err != nil {
+			return err
+		}
+		*models = ids
+	}
+	if providers == nil {
+		return nil
+	}
+	tags := k.tags()
+	for _, name := range *providers {
+		if !slices.Contains(tags, name) {
+			return unknown("providers", "provider", name, tags)
+		}
+	}
+	return nil
+}
+
+func (k *Keys) modelIDs(names []string) ([]string, error) {
+	var ids, all []string
+	for _, m := range k.catalog.Models {
+		all = append(all, m.ID)
+	}
+	for _, name := range names {
+		m := k.catalog.Resolve(name)
+		if m == nil {
+			for alias := range k.catalog.Aliases {
+				all = append(all, alias)
+			}
+			slices.Sort(all)
+			return nil, unknown("models", "model", name, all)
+		}
+		ids = append(ids, m.ID)
+	}
+	return ids, nil
+}
+
+// tags are all names of providers and of their parts that a key can be allowed.
+func (k *Keys) tags() []string {
+	var tags []string
+	for _, p := range k.catalog.Providers {
+		tags = append(tags, p.Slug)
+	}
+	for _, e := range k.catalog.Endpoints {
+		tags = append(tags, e.Tag)
+	}
+	slices.Sort(tags)
+	return slices.Compact(tags)
+}
+
+// unknown is the error for a name that is not in the configuration.
+func unknown(field, what, name string, known []string) error {
+	e := hearth.Invalid(field, "the configuration has no %s %.100q", what, name)
+	if near := suggest.Nearest(name, known, 1); len(near) > 0 {
+		e.Message += "; did you mean " + near[0] + "?"
+	} else if len(known) > 0 {
+		e.Message += "; it has " + strings.Join(known[:min(10, len(known))], ", ")
+	}
+	return e
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"myip.co.kr/hearth"
 	"myip.co.kr/hearth/internal/engine"
 )
 
@@ -89,7 +90,7 @@ func TestServer_Generation(t *testing.T) {
 
 func TestServer_GenerationAccess(t *testing.T) {
 	w := startWorld(t, "")
-	other, _, err := w.app.Accounts.Create(t.Context(), "other", false)
+	other, _, err := w.app.Accounts.Create(t.Context(), hearth.Key{Name: "other"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,11 +13,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"myip.co.kr/hearth"
 )
 
 func TestServer_Unauthorised(t *testing.T) {
 	w := startWorld(t, "")
-	disabled, key, err := w.app.Accounts.Create(t.Context(), "gone", false)
+	disabled, key, err := w.app.Accounts.Create(t.Context(), hearth.Key{Name: "gone"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,62 @@
+package account
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"myip.co.kr/hearth"
+)
+
+const (
+	maxNames        = 200 // models or providers of one key
+	maxListed       = 200 // bytes of one of them
+	maxEarlyHeaders = time.Hour
+)
+
+// checkPolicy checks what a key is to be allowed and returns it with each name once. Whether there are such models and
+// providers is the configuration's matter.
+func checkPolicy(k hearth.Key) (hearth.Key, error) {
+	var err error
+	if k.Models, err = checkNames("models", k.Models); err != nil {
+		return k, err
+	}
+	if k.Providers, err = checkNames("providers", k.Providers); err != nil {
+		return k, err
+	}
+	if k.EarlyHeaders != 0 && (k.EarlyHeaders < time.Second || k.EarlyHeaders > maxEarlyHeaders) {
+		return k, hearth.Invalid("early_headers", "the early headers of a key must be 1s to 1h, or 0s for the setting of the configuration")
+	}
+	k.EarlyHeaders = k.EarlyHeaders.Truncate(time.Millisecond)
+	if k.Limit < 0 {
+		return k, hearth.Invalid("limit", "the spend limit of a key must not be negative; 0 is none")
+	}
+	if k.LocalOnly && len(k.Providers) > 0 && !slices.ContainsFunc(k.Providers, local) {
+		return k, hearth.Invalid("providers", "a local-only key that may use external providers only could use nothing: allow %s too, or let it leave the house", hearth.LocalSlug)
+	}
+	return k, nil
+}
+
+// local says whether a slug or tag names own slots.
+func local(name string) bool {
+	return name == hearth.LocalSlug || strings.HasPrefix(name, hearth.LocalSlug+"/")
+}
+
+// checkNames checks the form of names and drops those that stand there twice; none is nil.
+func checkNames(field string, names []string) ([]string, error) {
+	if len(names) > maxNames {
+		return nil, hearth.Invalid(field, "a key may list up to %d %s, these are %d", maxNames, field, len(names))
+	}
+	var once []string
+	for _, n := range names {
+		switch {
+		case n == "":
+			return nil, hearth.Invalid(field, "one of the %s of the key has no name", field)
+		case len(n) > maxListed || !headerSafe(n) || strings.Contains(n, ","):
+			return nil, hearth.Invalid(field, "one of the %s of the key cannot be a name: it must have up to %d printable ASCII characters without spaces and commas", field, maxListed)
+		case !slices.Contains(once, n):
+			once = append(once, n)
+		}
+	}
+	return once, nil
+}
