@@ -75,30 +75,45 @@ const (
 	fieldDebug
 	// Looked at, not owned.
 	fieldTools
+	fieldFunctions
 	fieldCounted
 )
 
-// ownNames are the keys the gateway owns: a variant in another case is refused, for an upstream that ignores case
-// would read it.
-var ownNames = [...]string{
+// fieldNames are the keys that the gateway owns or looks at, in the order of their constants: a variant in another case
+// is refused, for an upstream that ignores case would read it.
+var fieldNames = [...]string{
 	"model", "stream", "stream_options", "max_tokens", "max_completion_tokens", "messages", "user", "models", "route",
 	"provider", "plugins", "transforms", "preset", "usage", "session_id", "trace", "metadata", "debug",
+	"tools", "functions", "response_format",
 }
 
-func fieldOf(key []byte) field {
-	switch string(key) {
-	case "tools", "functions":
-		return fieldTools
-	case "response_format":
-		return fieldCounted
-	}
-	for i, name := range ownNames {
-		if string(key) == name {
-			return fieldModel + field(i)
-		}
-	}
-	return fieldOther
+// furtherKeys are the keys of the chat completions API that are neither in fieldNames nor parameters.
+var furtherKeys = [...]string{
+	"audio", "cache_control", "function_call", "prompt_cache_key", "prompt_cache_retention", "safety_identifier", "store",
 }
+
+// knownKey is what is known of a key of the chat completions API.
+type knownKey struct {
+	own   field
+	param hearth.Params
+}
+
+var knownKeys = func() map[string]knownKey {
+	known := map[string]knownKey{}
+	for _, name := range furtherKeys {
+		known[name] = knownKey{}
+	}
+	for _, name := range hearth.ParamNames() {
+		known[name] = knownKey{param: hearth.ParamOf(name)}
+	}
+	for i, name := range fieldNames {
+		k := known[name]
+		k.own = fieldModel + field(i)
+		known[name] = k
+	}
+	known["tools"] = knownKey{own: fieldTools} // an empty list asks for nothing
+	return known
+}()
 
 // neverForwarded says whether the member stays in the house.
 func (f field) neverForwarded() bool { return f >= fieldModels && f <= fieldDebug }
@@ -111,9 +126,13 @@ type decoding struct {
 	chat   *Chat
 	count  func([]byte) int
 	tokens int
+	bytes  int // of the text that was counted
 	from   int // where the text begins that has not been counted, inside of a counted member
 	seen   [fieldCounted + 1]bool
 	models []string
+	media  mediaKinds
+	urls   [][]byte // the web addresses of media that were seen, each once, as they are written
+	split  bool     // provider.sort.partition was given
 	// routing: only where the request would go is asked for.
 	routing bool
 }
@@ -138,12 +157,11 @@ func decode(raw []byte, count func([]byte) int, routing bool) (*Chat, error) {
 	d := decoders.Get().(*decoding)
 	d.src = *bytes.NewBuffer(raw)
 	d.dec.Reset(&d.src, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	d.raw, d.chat, d.count, d.tokens, d.models, d.routing = raw, c, count, 0, nil, routing
-	d.seen = [len(d.seen)]bool{}
+	d.raw, d.chat, d.count, d.routing = raw, c, count, routing
 	err := d.body()
-	d.src = bytes.Buffer{}
-	d.dec.Reset(&d.src) // the pool must not hold the body
-	d.raw, d.chat, d.count, d.models = nil, nil, nil, nil
+	dec := d.dec
+	*d = decoding{dec: dec} // the pool must not hold the body
+	d.dec.Reset(&d.src)
 	decoders.Put(d)
 	if err != nil {
 		return nil, err
@@ -194,12 +212,26 @@ func (d *decoding) finish() error {
 		c.Models, c.FromList = d.models, true
 	}
 	// What chat templates put around the conversation: a system text of their own, markers, the way to call tools.
-	d.tokens += 32
+	d.extra(32)
 	if c.Tools {
-		d.tokens += 256
+		c.Params |= hearth.ParamTools
+		d.extra(256)
 	}
-	c.Estimate = d.tokens
+	c.Estimate, c.Bytes = d.tokens, d.bytes
+	c.Media, c.Request.MediaURLs = d.media.names(), len(c.media)
 	return nil
+}
+
+// text counts a piece of the body that is text for the model.
+func (d *decoding) text(raw []byte) {
+	d.tokens += d.count(raw)
+	d.bytes += len(raw)
+}
+
+// extra counts tokens that do not stand in the body as text.
+func (d *decoding) extra(n int) {
+	d.tokens += n
+	d.bytes += n
 }
 
 // member reads one key of the body and its value.
@@ -212,19 +244,23 @@ func (d *decoding) member() error {
 	end := int(d.dec.InputOffset())
 	m := member{key: uint32(end - len(name)), keyEnd: uint32(end)}
 	key := unquote(name)
-	m.own = fieldOf(key)
-	if err := d.checkKey(key, m.own); err != nil {
+	known, ok := knownKeys[string(key)]
+	m.own = known.own
+	if err := d.checkKey(key, m.own, ok); err != nil {
 		return err
 	}
 	if err := d.field(&m); err != nil {
 		return err
+	}
+	if c.raw[m.val] != 'n' {
+		c.Params |= known.param
 	}
 	c.members = append(c.members, m)
 	return nil
 }
 
 // checkKey refuses keys that are too many, too long, given twice, or owned keys in another case.
-func (d *decoding) checkKey(key []byte, own field) error {
+func (d *decoding) checkKey(key []byte, own field, known bool) error {
 	c := d.chat
 	switch {
 	case len(c.members) == maxTopKeys:
@@ -233,15 +269,16 @@ func (d *decoding) checkKey(key []byte, own field) error {
 		return hearth.Invalid("", "the body has a key of more than %d bytes", maxKeyBytes)
 	}
 	if own != fieldOther {
-		if own < fieldTools {
-			if d.seen[own] {
-				return twice(key)
-			}
-			d.seen[own] = true
-			return nil
+		if d.seen[own] {
+			return twice(key)
 		}
-	} else if of := caseVariant(key); of != "" {
-		return hearth.Invalid(cleanKey(key), "%s is not a field of this API; write %q", cleanKey(key), of)
+		d.seen[own] = true
+		return nil
+	}
+	if !known {
+		if of := caseVariant(key); of != "" {
+			return hearth.Invalid(cleanKey(key), "%s is not a field of this API; write %q", cleanKey(key), of)
+		}
 	}
 	for i := range c.members {
 		if m := &c.members[i]; m.own == own && bytes.Equal(c.key(m), key) {
@@ -255,9 +292,9 @@ func twice(key []byte) error {
 	return hearth.Invalid(cleanKey(key), "%s stands more than once in the body", cleanKey(key))
 }
 
-// caseVariant is the owned key that key would be read as by somebody who ignores case, or "".
+// caseVariant is the key of ours that key would be read as by somebody who ignores case, or "".
 func caseVariant(key []byte) string {
-	for _, name := range ownNames {
+	for _, name := range fieldNames {
 		if foldsTo(key, name) {
 			return name
 		}

@@ -15,7 +15,7 @@ func (d *decoding) field(m *member) error {
 	switch m.own {
 	case fieldMessages:
 		return d.span(m, d.messages)
-	case fieldTools:
+	case fieldTools, fieldFunctions:
 		return d.span(m, d.tools)
 	}
 	val, err := d.value(m)
@@ -41,10 +41,12 @@ func (d *decoding) field(m *member) error {
 		return d.maxTokens(m.own, val)
 	case fieldUser:
 		return d.userField(val)
+	case fieldRoute:
+		d.route(val)
 	case fieldTransforms, fieldPreset:
 		d.ignored(m.own, val)
 	case fieldCounted:
-		d.tokens += d.count(val)
+		d.text(val)
 	}
 	return err
 }
@@ -57,7 +59,7 @@ func (d *decoding) span(m *member, read func() error) error {
 		return err
 	}
 	m.valEnd = uint32(d.dec.InputOffset())
-	d.tokens += d.count(d.raw[d.from:m.valEnd])
+	d.text(d.raw[d.from:m.valEnd])
 	return nil
 }
 
@@ -216,10 +218,25 @@ func (d *decoding) userField(val jsontext.Value) error {
 	return nil
 }
 
+// route reads the old name of provider.sort.partition, which gives way to that field.
+func (d *decoding) route(val jsontext.Value) {
+	word := ""
+	if val.Kind() == '"' {
+		word = string(unquote(val))
+	}
+	switch {
+	case val.Kind() == 'n', word == "fallback":
+	case word == "sort":
+		d.chat.Prefs.AcrossModels = d.chat.Prefs.AcrossModels || !d.split
+	default:
+		d.note("route ignored: it is neither fallback nor sort")
+	}
+}
+
 // ignored notes that a key was given which has no meaning here.
 func (d *decoding) ignored(own field, val jsontext.Value) {
 	if s := string(val); s == "null" || s == "[]" || s == `""` {
 		return
 	}
-	d.note(fmt.Sprintf("%s ignored: it has no meaning here", ownNames[own-fieldModel]))
+	d.note(fmt.Sprintf("%s ignored: it has no meaning here", fieldNames[own-fieldModel]))
 }

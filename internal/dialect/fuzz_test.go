@@ -63,7 +63,7 @@ func FuzzDecodeChat(f *testing.F) {
 		}
 		inKeys, inVals := members(t, raw)
 		outKeys, outVals := members(t, out)
-		ours := append([]string{"lora"}, ownNames[:]...)
+		ours := append([]string{"lora"}, fieldNames[:fieldDebug-fieldModel+1]...)
 		ours = slices.DeleteFunc(ours, func(s string) bool { return s == "messages" || s == "stream" })
 		strip := func(keys []string, vals [][]byte) (all []byte) {
 			for i, k := range keys {

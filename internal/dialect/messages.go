@@ -1,8 +1,8 @@
 package dialect
 
 import (
-	"bytes"
 	"fmt"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -11,7 +11,7 @@ import (
 
 const messageTokens = 8 // what a chat template puts around one message
 
-// messages walks the conversation: it checks roles, counts images and leaves media data out of the token count.
+// messages walks the conversation: it checks roles, counts the text, and looks at media.
 func (d *decoding) messages() error {
 	if d.dec.PeekKind() != '[' {
 		return d.wrongKind("messages", "messages must be an array")
@@ -29,7 +29,7 @@ func (d *decoding) messages() error {
 	if n == 0 {
 		return hearth.Invalid("messages", "messages must not be empty")
 	}
-	d.tokens += n * messageTokens
+	d.extra(n * messageTokens)
 	_, err := d.dec.ReadToken()
 	return d.orSyntax(err)
 }
@@ -62,14 +62,16 @@ func (d *decoding) message(n int) error {
 		case string(key) == "role":
 			err = d.role(n, role)
 			role = true
-		case string(key) == "content" && d.dec.PeekKind() == '[':
-			err = d.parts()
+		case d.dec.PeekKind() == '[' && (string(key) == "content" || string(key) == "images"):
+			err = d.parts(n, string(key))
 		case string(key) == "content" && d.dec.PeekKind() != '"' && d.dec.PeekKind() != 'n':
 			err = d.wrongKind(fmt.Sprintf("messages[%d].content", n), "content must be a string, an array of parts or null")
-		case foldsTo(key, "role"):
-			err = hearth.Invalid(fmt.Sprintf("messages[%d].%s", n, cleanKey(key)), "%s is not a field of a message; write \"role\"", cleanKey(key))
+		case foldsTo(key, "role"), foldsTo(key, "content"):
+			err = hearth.Invalid(fmt.Sprintf("messages[%d].%s", n, cleanKey(key)), "%s is not a field of a message; write %q", cleanKey(key), strings.ToLower(cleanKey(key)))
+		case string(key) == "annotations":
+			err = d.annotations()
 		default:
-			_, err = d.read(string(key) != "content")
+			_, err = d.read()
 		}
 		if err != nil {
 			return err
@@ -95,15 +97,15 @@ func (d *decoding) role(n int, again bool) error {
 	return nil
 }
 
-// parts reads the content of a message given as a list.
-func (d *decoding) parts() error {
+// parts reads a list of content parts, of the message with number n.
+func (d *decoding) parts(n int, list string) error {
 	_, _ = d.dec.ReadToken() // PeekKind saw it
-	for d.dec.PeekKind() != ']' {
+	for at := (place{n, list, 0}); d.dec.PeekKind() != ']'; at.part++ {
 		var err error
 		if d.dec.PeekKind() == '{' {
-			err = d.part()
+			err = d.part(at)
 		} else {
-			_, err = d.read(false)
+			_, err = d.read()
 		}
 		if err != nil {
 			return err
@@ -113,87 +115,28 @@ func (d *decoding) parts() error {
 	return d.orSyntax(err)
 }
 
-// part reads one content part and counts it if it is an image.
-func (d *decoding) part() error {
-	_, _ = d.dec.ReadToken() // PeekKind saw it
-	image := false
-	for d.dec.PeekKind() != '}' {
-		name, err := d.dec.ReadValue()
-		if err != nil {
-			return d.syntax(err)
-		}
-		key := unquote(name)
-		// The key's bytes stand in the body and outlive the next read.
-		val, err := d.read(string(key) != "text")
-		if err != nil {
-			return err
-		}
-		switch string(key) {
-		case "image_url":
-			image = true
-		case "type":
-			if t := string(val); t == `"image_url"` || t == `"input_image"` || t == `"image"` {
-				image = true
-			}
-		case "input_audio":
-			d.audio(val)
-		}
-	}
-	if image {
-		d.chat.Images++
-	}
-	_, err := d.dec.ReadToken()
-	return d.orSyntax(err)
-}
-
-// read reads a value inside of messages or tools. With media set, data URLs in it are left out of the count.
-func (d *decoding) read(media bool) (jsontext.Value, error) {
-	val, err := d.dec.ReadValue()
-	if err != nil {
-		return nil, d.syntax(err)
-	}
-	if err := d.checkDepth(val); err != nil {
-		return nil, err
-	}
-	if media && bytes.Contains(val, []byte(";base64,")) {
-		d.cutMedia(val, dataURL)
-	}
-	return val, nil
-}
-
-// cutMedia leaves the strings for which match holds out of the token count.
-func (d *decoding) cutMedia(val []byte, match func([]byte) bool) {
-	at := int(d.dec.InputOffset()) - len(val)
+// annotations reads what an answer was annotated with: files among it, as data URLs.
+func (d *decoding) annotations() error {
+	val, err := d.read()
+	base := int(d.dec.InputOffset()) - len(val)
 	for i := 0; i < len(val); i++ {
 		if val[i] != '"' {
 			continue
 		}
 		end := stringEnd(val, i)
-		if at+i >= d.from && match(val[i+1:end-1]) {
-			d.tokens += d.count(d.raw[d.from : at+i])
-			d.from = at + end
+		if isData(val[i+1 : end-1]) {
+			d.cut(source{from: base + i, to: base + end})
 		}
 		i = end - 1
 	}
+	return err
 }
 
-// dataURL says whether a string holds its data in itself (RFC 2397).
-func dataURL(s []byte) bool {
-	return bytes.HasPrefix(s, []byte("data:")) && bytes.Contains(s[:min(len(s), 256)], []byte(";base64,"))
-}
-
-// audio counts sound by its length: 32 tokens for a second, of at least 16 kB a second uncompressed, 2 kB else.
-func (d *decoding) audio(val []byte) {
-	const tokens, plain, packed = 32, 16000, 2000
-	rate := packed
-	if bytes.Contains(val, []byte(`"wav"`)) || bytes.Contains(val, []byte(`"pcm16"`)) {
-		rate = plain
+// read reads a value inside of messages or tools.
+func (d *decoding) read() (jsontext.Value, error) {
+	val, err := d.dec.ReadValue()
+	if err != nil {
+		return nil, d.syntax(err)
 	}
-	d.cutMedia(val, func(s []byte) bool {
-		if len(s) < 256 {
-			return false
-		}
-		d.tokens += len(s) / 4 * 3 * tokens / rate
-		return true
-	})
+	return val, d.checkDepth(val)
 }

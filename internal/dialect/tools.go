@@ -13,31 +13,42 @@ import (
 // tools reads the list of tools. Its form is the upstream's business; only server tools are refused.
 func (d *decoding) tools() error {
 	if d.dec.PeekKind() != '[' {
-		_, err := d.read(false)
+		_, err := d.read()
 		return err
 	}
 	_, _ = d.dec.ReadToken() // PeekKind saw it
 	for n := 0; d.dec.PeekKind() != ']'; n++ {
 		d.chat.Tools = true
-		val, err := d.read(false)
+		val, err := d.read()
 		if err != nil {
 			return err
 		}
-		if val.Kind() != '{' || !bytes.Contains(val, []byte("openrouter")) && bytes.IndexByte(val, '\\') < 0 {
-			continue
-		}
-		s := scan{b: val}
-		s.open()
-		for key, ok := s.key(); ok; key, ok = s.key() {
-			v := s.value()
-			if string(unquote(key)) == "type" && v[0] == '"' && bytes.HasPrefix(unquote(v), []byte("openrouter:")) {
-				param := fmt.Sprintf("tools[%d].type", n)
-				return &hearth.Error{Type: hearth.ErrUnsupported, Param: param, Message: "server tools (type openrouter:…) are not offered here; give function tools"}
-			}
+		if serverTool(val) {
+			param := fmt.Sprintf("tools[%d].type", n)
+			return &hearth.Error{Type: hearth.ErrUnsupported, Param: param, Message: "server tools (type openrouter:… or web_search…) are not offered here; give function tools"}
 		}
 	}
 	_, err := d.dec.ReadToken()
 	return d.orSyntax(err)
+}
+
+// serverTool says whether a tool is one that the gateway would have to run itself.
+func serverTool(tool jsontext.Value) bool {
+	if tool.Kind() != '{' || !bytes.Contains(tool, []byte("openrouter")) && !bytes.Contains(tool, []byte("web_search")) && bytes.IndexByte(tool, '\\') < 0 {
+		return false
+	}
+	s := scan{b: tool}
+	s.open()
+	for key, ok := s.key(); ok; key, ok = s.key() {
+		v := s.value()
+		if string(unquote(key)) != "type" || v[0] != '"' {
+			continue
+		}
+		if word := unquote(v); bytes.HasPrefix(word, []byte("openrouter:")) || bytes.HasPrefix(word, []byte("web_search")) {
+			return true
+		}
+	}
+	return false
 }
 
 // plugins reads the list of plugins. Those that would change the answer and cannot be had are refused.
@@ -73,7 +84,10 @@ func (d *decoding) plugin(s *scan, n int) error {
 			}
 			id = string(unquote(v))
 		case "enabled":
-			on = string(v) != "false"
+			if on = v[0] == 'n' || v[0] == 't'; !on && v[0] != 'f' {
+				at := fmt.Sprintf("plugins[%d].enabled", n)
+				return hearth.Invalid(at, "%s must be true, false or null", at)
+			}
 		}
 	}
 	if !on {
@@ -82,7 +96,7 @@ func (d *decoding) plugin(s *scan, n int) error {
 	switch id {
 	case "":
 		return hearth.Invalid(fmt.Sprintf("plugins[%d].id", n), "every plugin needs an id")
-	case "web", "auto-router", "pareto-router", "fusion":
+	case "web", "auto-router", "auto-beta-router", "pareto-router", "fusion":
 		return &hearth.Error{Type: hearth.ErrUnsupported, Param: fmt.Sprintf("plugins[%d].id", n), Message: "the plugin " + id + " is not offered here"}
 	}
 	if strings.Trim(id, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
