@@ -22,42 +22,45 @@ type outcome struct {
 	stream   *upstream.Stream  // a stream that was passed on, for its facts
 	failure  *upstream.Failure // why it is Broken
 	fault    *hearth.Error     // our own error, when there is no upstream to name
+	health   health.Outcome    // what it says of the endpoint
 }
 
-// attempt tries one candidate. The lease, the health permit and the upstream are given back before it returns.
+// grant is what an attempt holds while it lasts.
+type grant struct {
+	lease  slot.Lease
+	permit health.Permit
+}
+
+// attempt tries one candidate. What it holds (a place in a slot, the permit to try the endpoint) is given back before it
+// returns.
 func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange, c hearth.Candidate, hasNext bool) (o outcome) {
 	e := c.Endpoint
 	o = outcome{endpoint: e, Attempt: hearth.Attempt{Model: e.Model.ID, Provider: e.Provider.Name, Slug: e.Provider.Slug, Endpoint: e.ID}}
+	x.tally.raw, x.tally.param = "", ""
 	start := time.Now()
-	verdict := health.NoVerdict
+	var g grant
 	defer func() {
+		g.permit.Done(o.health, o.RetryAfter, time.Now())
+		g.lease.Release()
 		if o.Latency == 0 {
 			o.Latency = time.Since(start)
 		}
 	}()
-	if r.health.View()[e.Index].Out(start) { // no slot is woken for an endpoint that may not be tried
-		o.Skip, o.Message = hearth.SkipCooldown, cooledMeanwhile
+	call := upstream.Call{Endpoint: e, Stream: x.chat.Stream, Stamp: &x.stamp, MaxTokens: x.chat.MaxTokens}
+	if !r.obtain(ctx, x, &c, &g, &o, hasNext) {
 		return o
 	}
-	call := upstream.Call{Endpoint: e, Stream: x.chat.Stream, Stamp: &x.stamp}
-	if e.Slot != nil {
-		lease := r.lease(ctx, x, e, hasNext, &o)
-		if lease == nil {
-			return o
-		}
-		defer lease.Release()
-		call.EngineURL, call.EngineKey = lease.URL, lease.APIKey
-	}
-	permit, ok := r.health.Take(e.Index, time.Now())
-	if !ok {
-		o.Skip, o.Message = hearth.SkipCooldown, cooledMeanwhile
+	if !r.forward(x, &c, &call) {
+		o.Message = "no memory is left for the body of this request"
+		x.tally.overloaded++
 		return o
 	}
-	defer func() { permit.Done(verdict, o.RetryAfter, time.Now()) }()
-	r.forward(x, e, &call)
+	call.EngineURL, call.EngineKey = g.lease.URL, g.lease.APIKey
 	// A stamp learns from the upstream it rewrites, so each attempt gets a new one.
 	x.stamp = dialect.Stamp{ID: x.gen.ID, Model: e.Model.ID, Provider: e.Provider.Name, Created: x.stamp.Created}
 	x.watch.Dispatch()
+	x.tally.tried++
+	sent := time.Now()
 
 	opened, failure, err := r.upstream.Open(ctx, &call)
 	o.Latency = time.Since(start)
@@ -65,43 +68,71 @@ func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange,
 	case err != nil:
 		o.left(err)
 	case failure != nil:
-		verdict = o.failed(failure)
-		x.raw = failure.Raw
+		o.failed(failure)
+		x.tally.add(failure)
 		r.alert(e, failure)
 	case opened.Cut != nil:
-		verdict = o.failed(opened.Cut)
-		o.Verdict, o.failure = hearth.Broken, opened.Cut
+		o.broken(opened.Cut)
 	case opened.Answer != nil:
 		x.watch.FirstToken()
 		o.Verdict, o.Status, o.answer, o.opened = hearth.Served, opened.Status, opened.Answer, opened
-		o.UpstreamID = opened.Answer.UpstreamID
-		verdict = health.Success
+		o.UpstreamID, o.health = opened.Answer.UpstreamID, health.Success
 	default:
-		permit.Answering(time.Now())
-		verdict = r.pass(w, x, &o, opened)
+		g.permit.Answering(time.Now())
+		r.pass(w, x, &o, opened)
 	}
 	x.watch.End()
+	r.measure(x, &o, sent)
 	return o
 }
 
-const cooledMeanwhile = "went into cooldown meanwhile, or another request is trying whether it is over"
-
-// forward makes the body that goes to the endpoint. Large ones are made in kept buffers, which come back when the last
-// reader has left.
-func (r *Relay) forward(x *exchange, e *hearth.Endpoint, call *upstream.Call) {
-	to := dialect.Target{Model: e.UpstreamModel, StreamUsage: !e.Provider.NoStreamOptions, UserSalt: r.opt.UserSalt}
-	if x.size < minPooledForward || x.size > maxPooledBody {
-		call.Body = x.chat.AppendForward(nil, to)
-		return
+// obtain gets what an attempt needs before anything is sent: what its media hold, the money, a place in the slot, the
+// permit. Without one of them the outcome says why.
+func (r *Relay) obtain(ctx context.Context, x *exchange, c *hearth.Candidate, g *grant, o *outcome, hasNext bool) bool {
+	e := c.Endpoint
+	if h := r.health.View()[e.Index]; h.Out(time.Now()) && !c.LastResort { // no slot is woken for an endpoint that may not be tried
+		o.cooled(h)
+		return false
 	}
-	box := bodyBuffers.Get().(*[]byte)
-	call.Body = x.chat.AppendForward((*box)[:0], to)
-	kept := call.Body
-	call.Done = func() { *box = kept[:0]; bodyBuffers.Put(box) }
+	if !r.afford(x, c) {
+		o.Skip, o.Message = hearth.SkipOverBudget, "the key's limit does not cover what this candidate may cost"
+		return false
+	}
+	if e.Slot != nil && !r.lease(ctx, x, e, &g.lease, o, hasNext) {
+		return false
+	}
+	take := r.health.Take
+	if c.LastResort {
+		take = r.health.TakeAnyway
+	}
+	var ok bool
+	if g.permit, ok = take(e.Index, time.Now()); !ok {
+		o.cooled(r.health.View()[e.Index])
+	}
+	return ok
 }
 
-// minPooledForward is the smallest body, in bytes, whose copy is worth keeping the buffer of.
-const minPooledForward = 16 << 10
+// lease asks for a place in the endpoint's slot. Without one the attempt says why, in the slot's word.
+func (r *Relay) lease(ctx context.Context, x *exchange, e *hearth.Endpoint, lease *slot.Lease, o *outcome, hasNext bool) bool {
+	asked := time.Now()
+	got, err := r.fleet.Acquire(ctx, slot.Ask{Slot: e.Slot, Key: x.key.ID, Budget: min(x.waitLeft, e.Slot.Wait), HasNext: hasNext})
+	o.SlotWait = time.Since(asked)
+	x.waitLeft = max(x.waitLeft-o.SlotWait, 0)
+	if err == nil {
+		*lease = *got
+		return true
+	}
+	var refusal *slot.Refusal
+	if errors.As(err, &refusal) {
+		o.Skip, o.Message, o.RetryAfter = refusal.Word, refusal.Message, refusal.RetryAfter
+		return false
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	o.left(err)
+	return false
+}
 
 // alert tells the operator of what only they can mend: a provider that refuses our account.
 func (r *Relay) alert(e *hearth.Endpoint, f *upstream.Failure) {
@@ -111,44 +142,59 @@ func (r *Relay) alert(e *hearth.Endpoint, f *upstream.Failure) {
 	}
 }
 
+// pass names the winner in the headers and passes its stream on.
+func (r *Relay) pass(w http.ResponseWriter, x *exchange, o *outcome, opened *upstream.Opened) {
+	s := opened.Stream
+	x.watch.FirstToken()
+	if !x.took() {
+		r.winner(w, o.endpoint)
+		r.streamHeaders(w)
+		x.begun = true
+	}
+	x.letGo() // streams are long
+	end := s.Copy(w, r.opt.WriteLimit)
+	o.Status, o.Verdict, o.stream, o.UpstreamID = opened.Status, end.Verdict, s, s.UpstreamID
+	switch end.Verdict {
+	case hearth.Broken:
+		o.broken(end.Failure)
+		o.Status = opened.Status
+	case hearth.Served:
+		o.health = health.Success
+	}
+}
+
+// cooled notes that the endpoint may not be tried now, although it could when the chain was built.
+func (o *outcome) cooled(h hearth.EndpointHealth) {
+	o.Skip, o.Message = hearth.SkipCooldown, "went into cooldown meanwhile, or another request is trying whether it is over"
+	if h.Skip == hearth.SkipRateLimited {
+		o.Skip, o.Message = hearth.SkipRateLimited, "the provider said meanwhile that it is asked too often"
+	}
+	o.RetryAfter = max(time.Until(h.Until), time.Second)
+}
+
 // left notes that the request's context ended: the caller went away, or the gateway is shutting down.
 func (o *outcome) left(err error) {
 	o.Verdict, o.Skip = hearth.Gone, hearth.SkipCancelled
 	if errors.Is(err, upstream.ErrShutdown) {
 		o.Message = upstream.ErrShutdown.Error()
-		o.fault = hearth.Errorf(hearth.ErrOverloaded, "the gateway is shutting down; send the request again")
-		o.fault.RetryAfter = time.Second
+		o.fault = shuttingDown()
 	}
 }
 
-// pass names the winner in the headers and passes its stream on.
-func (r *Relay) pass(w http.ResponseWriter, x *exchange, o *outcome, opened *upstream.Opened) health.Outcome {
-	s := opened.Stream
-	x.watch.FirstToken()
-	r.winner(w, o.endpoint)
-	h := w.Header()
-	h["Content-Type"] = eventStream
-	h["Cache-Control"] = noCache
-	h["X-Accel-Buffering"] = noBuffering
-	w.WriteHeader(http.StatusOK)
-	x.begun = true
-	x.free() // no other candidate will need the body, and streams are long
-	end := s.Copy(w, r.opt.WriteLimit)
-	o.Status, o.Verdict, o.stream, o.UpstreamID = opened.Status, end.Verdict, s, s.UpstreamID
-	switch end.Verdict {
-	case hearth.Broken:
-		status, latency := o.Status, o.Latency
-		outcome := o.failed(end.Failure)
-		o.Verdict, o.failure, o.Status, o.Latency = hearth.Broken, end.Failure, status, latency
-		return outcome
-	case hearth.Served:
-		return health.Success
-	}
-	return health.NoVerdict
+func shuttingDown() *hearth.Error {
+	e := hearth.Errorf(hearth.ErrOverloaded, "the gateway is shutting down; send the request again")
+	e.RetryAfter = time.Second
+	return e
 }
 
-// failed writes a failure into the attempt and says what it means for the endpoint's health.
-func (o *outcome) failed(f *upstream.Failure) health.Outcome {
+// broken notes a failure that comes too late for another candidate.
+func (o *outcome) broken(f *upstream.Failure) {
+	o.failed(f)
+	o.Verdict, o.failure = hearth.Broken, f
+}
+
+// failed notes a failure, and what it means for the endpoint's health.
+func (o *outcome) failed(f *upstream.Failure) {
 	o.Verdict, o.Status, o.Message, o.TimedOut = hearth.TryNext, f.Status, f.Message, f.TimedOut
 	o.Blame, o.RetryAfter = f.Blame, min(f.RetryAfter, health.MaxRetryAfter) // the caller is told what we wait ourselves
 	if f.Raw != "" {
@@ -159,32 +205,23 @@ func (o *outcome) failed(f *upstream.Failure) health.Outcome {
 	}
 	switch f.Blame {
 	case hearth.BlameEndpoint:
-		return health.Failure
+		o.health = health.Failure
 	case hearth.BlameRateLimit:
-		return health.RateLimited
+		o.health = health.RateLimited
 	case hearth.BlameAccount:
-		return health.KeyRefused
+		o.health = health.KeyRefused
+	case hearth.BlameNobody:
+		o.health = health.NoVerdict
 	}
-	return health.NoVerdict
 }
 
-// lease asks for a place in the endpoint's slot. Without one the attempt says why, in the slot's word.
-func (r *Relay) lease(ctx context.Context, x *exchange, e *hearth.Endpoint, hasNext bool, o *outcome) *slot.Lease {
-	asked := time.Now()
-	lease, err := r.fleet.Acquire(ctx, slot.Ask{Slot: e.Slot, Key: x.key.ID, Budget: min(x.waitLeft, e.Slot.Wait), HasNext: hasNext})
-	o.SlotWait = time.Since(asked)
-	x.waitLeft = max(x.waitLeft-o.SlotWait, 0)
-	if err == nil {
-		return lease
+// add counts a failure.
+func (t *tally) add(f *upstream.Failure) {
+	t.raw, t.param = f.Raw, f.Param
+	if f.Context {
+		t.context++
 	}
-	var refusal *slot.Refusal
-	if errors.As(err, &refusal) {
-		o.Skip, o.Message, o.RetryAfter = refusal.Word, refusal.Message, refusal.RetryAfter
-		return nil
+	if f.Overloaded {
+		t.overloaded++
 	}
-	if cause := context.Cause(ctx); cause != nil {
-		err = cause
-	}
-	o.left(err)
-	return nil
 }

@@ -1,12 +1,8 @@
 package relay
 
 import (
-	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"net/textproto"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -97,133 +93,6 @@ func seconds(v string) (time.Duration, bool) {
 		return 0, false
 	}
 	return time.Duration(s * float64(time.Second)), true
-}
-
-// ReadBody reads the whole body within the request's and the process's budget. free gives budget and buffer back; calls
-// after the first do nothing.
-func (r *Relay) ReadBody(w http.ResponseWriter, req *http.Request) (raw []byte, free func(), err error) {
-	if req.ContentLength > r.opt.MaxBody {
-		w.Header().Set("Connection", "close") // the body is not read
-		return nil, nil, r.tooLarge()
-	}
-	held := max(req.ContentLength, 0)
-	if !r.hold(held) {
-		return nil, nil, errBusyBodies()
-	}
-	inTime := slowBodies(w, req)
-	box := bodyBuffers.Get().(*[]byte)
-	freed := false
-	free = func() {
-		if freed {
-			return
-		}
-		freed = true
-		r.bodies.Add(-held)
-		if cap(raw) <= maxPooledBody {
-			*box = raw[:0]
-			bodyBuffers.Put(box)
-		}
-	}
-	if raw = *box; req.ContentLength >= 0 {
-		raw = slices.Grow(raw[:0], int(req.ContentLength))[:req.ContentLength]
-		_, err = io.ReadFull(req.Body, raw)
-	} else {
-		raw, err = r.readChunked(raw[:0], req.Body, &held)
-	}
-	if err == nil {
-		inTime()
-		return raw, free, nil
-	}
-	free()
-	w.Header().Set("Connection", "close") // the rest of the body is not read
-	var he *hearth.Error
-	switch {
-	case errors.Is(err, errBodyLimit):
-		return nil, nil, r.tooLarge()
-	case errors.As(err, &he):
-		return nil, nil, he
-	}
-	e := hearth.Invalid("", "the body could not be read to its end; check Content-Length")
-	e.Err = err
-	return nil, nil, e
-}
-
-// A body that needs more than one read must come at bodyPace at least, after a start of bodyStart: whoever sends more
-// slowly holds a part of the budget for nothing.
-const (
-	bodyStart  = 30 * time.Second
-	bodyPace   = 32 << 10 // bytes per second
-	quickBody  = 4 << 10  // bytes; what comes with the headers needs no deadline
-	slowestEnd = 40 * time.Minute
-)
-
-// slowBodies sets the deadline for the body of a request. inTime takes it back, for the connection lives on; without that
-// it also ends the reading of what is left of a body that did not come.
-func slowBodies(w http.ResponseWriter, req *http.Request) (inTime func()) {
-	if req.ContentLength >= 0 && req.ContentLength <= quickBody {
-		return func() {}
-	}
-	limit := slowestEnd
-	if req.ContentLength > 0 {
-		limit = min(limit, bodyStart+time.Duration(req.ContentLength/bodyPace)*time.Second)
-	}
-	rc := http.NewResponseController(w)
-	if rc.SetReadDeadline(time.Now().Add(limit)) != nil {
-		return func() {} // a writer without deadlines has no connection to hold
-	}
-	return func() { _ = rc.SetReadDeadline(time.Time{}) }
-}
-
-// maxPooledBody is the largest body buffer that is kept for another request.
-const maxPooledBody = 1 << 20
-
-var bodyBuffers = sync.Pool{New: func() any { return new([]byte) }}
-
-// hold takes n bytes of the process's budget for bodies.
-func (r *Relay) hold(n int64) bool {
-	if r.bodies.Add(n) > r.opt.MaxBodyTotal {
-		r.bodies.Add(-n)
-		return false
-	}
-	return true
-}
-
-var errBodyLimit = errors.New("body over the limit")
-
-// readChunked reads a body of unknown length, taking budget as it grows.
-func (r *Relay) readChunked(raw []byte, body io.Reader, held *int64) ([]byte, error) {
-	for {
-		if len(raw) == cap(raw) {
-			raw = slices.Grow(raw, max(len(raw), 8<<10))
-		}
-		if more := int64(cap(raw)) - *held; more > 0 {
-			if !r.hold(more) {
-				return nil, errBusyBodies()
-			}
-			*held += more
-		}
-		n, err := body.Read(raw[len(raw):cap(raw)])
-		raw = raw[:len(raw)+n]
-		if int64(len(raw)) > r.opt.MaxBody {
-			return nil, errBodyLimit
-		}
-		if errors.Is(err, io.EOF) {
-			return raw, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read body: %w", err)
-		}
-	}
-}
-
-func (r *Relay) tooLarge() *hearth.Error {
-	return hearth.Errorf(hearth.ErrPayloadTooLarge, "the body is larger than %d bytes; the operator can raise request.max_body", r.opt.MaxBody)
-}
-
-func errBusyBodies() *hearth.Error {
-	e := hearth.Errorf(hearth.ErrOverloaded, "the gateway holds as many request bodies as its memory budget allows; retry in a second")
-	e.RetryAfter = time.Second
-	return e
 }
 
 // sampler lets the first missesPerSecond per key and second through: refused requests must not fill the records.

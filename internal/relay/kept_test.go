@@ -81,8 +81,12 @@ func TestEngineLoadingAfterItsProbe(t *testing.T) {
 
 func TestEveryProviderRejects(t *testing.T) {
 	for status, want := range map[int]int{400: 400, 413: 413, 422: 422, 500: 400} {
-		e := chainError([]hearth.Attempt{{Status: status, Blame: hearth.BlameNobody}}, nil)
-		if e.Type != hearth.ErrInvalidRequest || e.HTTPStatus() != want {
+		e := chainError([]hearth.Attempt{{Status: status, Blame: hearth.BlameNobody}}, &tally{})
+		kind := hearth.ErrInvalidRequest
+		if status == 413 {
+			kind = hearth.ErrPayloadTooLarge
+		}
+		if e.Type != kind || e.HTTPStatus() != want {
 			t.Errorf("an upstream's %d: %s %d", status, e.Type, e.HTTPStatus())
 		}
 	}

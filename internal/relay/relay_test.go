@@ -283,7 +283,7 @@ func TestWholeChainFails(t *testing.T) {
 		e := chainError([]hearth.Attempt{
 			{Blame: hearth.BlameRateLimit, Status: 429, RetryAfter: 7 * time.Second},
 			{Blame: hearth.BlameRateLimit, Status: 429, RetryAfter: 3 * time.Second},
-		}, nil)
+		}, &tally{})
 		if e.RetryAfter != 3*time.Second {
 			t.Errorf("got %s", e.RetryAfter)
 		}

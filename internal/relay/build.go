@@ -1,0 +1,105 @@
+package relay
+
+import (
+	"net/http"
+	"time"
+
+	"myip.co.kr/hearth"
+	"myip.co.kr/hearth/internal/chain"
+	"myip.co.kr/hearth/internal/dialect"
+	"myip.co.kr/hearth/internal/estimate"
+)
+
+// build makes the chain from the present state and fixes what the request may wait for slots in all.
+func (r *Relay) build(req *http.Request, x *exchange) (hearth.Chain, *hearth.Error) {
+	q := &x.chat.Request
+	in := r.input(q, x.key)
+	ch, err := chain.Build(in)
+	x.gen.Requested, x.gen.Estimate, x.gen.Images, x.gen.Streamed = q.Models, q.Estimate, q.Images, q.Stream
+	x.gen.Drops = ch.Drops
+	x.gen.Notes = append(append(x.gen.Notes, q.Notes...), ch.Notes...)
+	if len(x.gen.Requested) == 0 {
+		x.gen.Requested = []string{r.catalog.DefaultModel}
+	}
+	x.stamp.Model = x.gen.Requested[0] // until somebody answers
+	for _, c := range ch.Candidates {
+		if c.Endpoint.Slot != nil {
+			x.waitLeft = max(x.waitLeft, c.Endpoint.Slot.Wait)
+		}
+	}
+	if left, ok := r.callersPatience(req.Header, x.waitLeft); ok {
+		x.waitLeft = left
+	} else {
+		x.gen.Notes = append(x.gen.Notes, r.opt.HeaderPrefix+"-Max-Wait ignored: it is not a number of seconds from 0 to 86400")
+	}
+	return ch, err
+}
+
+// input is what a chain is made from now.
+func (r *Relay) input(q *hearth.Request, key *hearth.Key) chain.Input {
+	v := chain.Views{Catalog: r.catalog, Slots: r.fleet.Views(nil), Health: r.health.View()}
+	if r.windows != nil {
+		v.Speeds = r.windows.Speeds()
+	}
+	return chain.Input{
+		Request: q, Key: key, Views: v, Now: time.Now(), Left: r.left(key), LastResort: r.opt.LastResort,
+	}
+}
+
+// left is what the key may still spend, nil = as much as it likes.
+func (r *Relay) left(key *hearth.Key) *hearth.Nano {
+	if key == nil || r.ledger == nil {
+		return nil
+	}
+	left, limited := r.ledger.Left(key, r.catalog.Currency)
+	if !limited {
+		return nil
+	}
+	return &left
+}
+
+// Explained is a chain with what it was built from.
+type Explained struct {
+	In    chain.Input
+	Chain hearth.Chain
+	Err   *hearth.Error // what the caller would get: the chain is empty; nil = it is not
+}
+
+// Explain builds the chain that a request body would get under a key (nil = one that may do everything) from the present
+// state, and calls nobody. A request that no candidate can serve is explained too; only one that cannot be read, or
+// names an unknown model alone, is an error.
+func (r *Relay) Explain(raw []byte, key *hearth.Key) (Explained, error) {
+	chat, err := dialect.DecodeRouting(raw, estimate.JSON)
+	if err != nil {
+		return Explained{}, err
+	}
+	x := Explained{In: r.input(&chat.Request, key)}
+	x.Chain, x.Err = chain.Build(x.In)
+	if x.Err != nil && (x.Err.Type == hearth.ErrModelNotFound || x.Err.Type == hearth.ErrInvalidRequest) {
+		return Explained{}, x.Err
+	}
+	x.Chain.Notes = append(append([]string(nil), chat.Notes...), x.Chain.Notes...)
+	return x, nil
+}
+
+// rerank orders what is left of the failed candidate's tier anew, from the present state. The chain behind it stays as
+// it was built.
+func (r *Relay) rerank(x *exchange, failed hearth.Candidate, rest []hearth.Candidate) {
+	if tierLen(failed, rest) > 1 {
+		chain.Rerank(r.input(&x.chat.Request, x.key), failed, rest)
+	}
+}
+
+// tierLen is how many of the first candidates are of the failed one's model and priority.
+func tierLen(failed hearth.Candidate, rest []hearth.Candidate) int {
+	n := 0
+	for n < len(rest) && rest[n].Endpoint.Model == failed.Endpoint.Model && rest[n].Endpoint.Priority == failed.Endpoint.Priority {
+		n++
+	}
+	return n
+}
+
+// enough says whether max_attempts ends the walk.
+func (r *Relay) enough(x *exchange) bool {
+	return r.opt.MaxAttempts > 0 && x.tally.tried >= r.opt.MaxAttempts
+}

@@ -1,0 +1,134 @@
+package relay
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/shopspring/decimal"
+
+	"myip.co.kr/hearth"
+	"myip.co.kr/hearth/internal/chain"
+	"myip.co.kr/hearth/internal/dialect"
+	"myip.co.kr/hearth/internal/health"
+	"myip.co.kr/hearth/internal/meter"
+	"myip.co.kr/hearth/internal/routing"
+	"myip.co.kr/hearth/internal/upstream"
+)
+
+// minPooledForward is the smallest body, in bytes, whose copy is worth keeping the buffer of, and worth counting.
+const minPooledForward = 16 << 10
+
+// forward makes the body that goes to the candidate. Large ones count in the budget for bodies, and are made in kept
+// buffers, which come back when the last reader has left. It is false if the budget is used up.
+func (r *Relay) forward(x *exchange, c *hearth.Candidate, call *upstream.Call) bool {
+	e, limit := c.Endpoint, x.outputCap(c)
+	to := r.target(x, e, limit)
+	if to.StreamUsage && x.chat.Stream {
+		call.Plain = func() []byte {
+			to := r.target(x, e, limit)
+			to.StreamUsage = false
+			return x.chat.AppendForward(nil, to)
+		}
+	}
+	size := int64(len(x.body.raw))
+	if size < minPooledForward {
+		call.Body = x.chat.AppendForward(nil, to)
+		return true
+	}
+	if !r.hold(size) {
+		return false
+	}
+	box := bodyBuffers.Get().(*[]byte)
+	call.Body = x.chat.AppendForward((*box)[:0], to)
+	kept := call.Body
+	call.Done = func() {
+		r.bodies.Add(-size)
+		if cap(kept) <= maxPooledBody {
+			*box = kept[:0]
+			bodyBuffers.Put(box)
+		}
+	}
+	return true
+}
+
+// target says how an endpoint wants the request. limit > 0 is the output cap that it is to get.
+func (r *Relay) target(x *exchange, e *hearth.Endpoint, limit int) dialect.Target {
+	p := e.Provider
+	to := dialect.Target{
+		Model: e.UpstreamModel, StreamUsage: !p.NoStreamOptions && !r.upstream.PlainOnly(e.Index),
+		MaxTokensKey: p.MaxTokensKey, MaxTokens: limit, UserSalt: r.opt.UserSalt,
+	}
+	if s := e.Slot; s != nil {
+		engine, _ := hearth.EngineOf(s.Engine)
+		to.Drop, to.Allow = engine.Deny, s.StrictKeys
+	}
+	if p.Dialect == "openrouter" {
+		dollar := r.catalog.Rates["USD"]
+		if p.Currency == "USD" {
+			dollar = e.Rate
+		}
+		to.Provider, to.Rate = &x.chat.Prefs, dollar.Mul(decimal.NewFromInt(1).Add(p.Margin))
+	}
+	return to
+}
+
+// outputCap is the cap on the output that the candidate gets in place of the caller's, 0 = it gets the caller's. A key
+// with a spend limit always sends one: what an answer may cost is held back before.
+func (x *exchange) outputCap(c *hearth.Candidate) int {
+	if c.MaxTokens > 0 || x.key.Limit <= 0 || x.chat.MaxTokens > 0 {
+		return c.MaxTokens
+	}
+	return worstOutput(x, c)
+}
+
+// worstOutput is how many tokens an answer of the candidate may have.
+func worstOutput(x *exchange, c *hearth.Candidate) int {
+	return cmp.Or(c.MaxTokens, x.chat.MaxTokens, c.Endpoint.MaxOutput, chain.DefaultOutput)
+}
+
+// afford holds back what an attempt at the candidate may cost at most, if the key has a limit. It is false if the key
+// cannot pay for it.
+func (r *Relay) afford(x *exchange, c *hearth.Candidate) bool {
+	if x.key.Limit <= 0 {
+		return true
+	}
+	prompt := x.chat.Estimate + x.chat.Images*c.Endpoint.ImageTokens
+	worst, err := meter.Worst(c.Endpoint, prompt, worstOutput(x, c), x.chat.Images)
+	if err != nil {
+		return false
+	}
+	if worst <= x.hold.Amount() {
+		return true
+	}
+	x.hold.Release()
+	var ok bool
+	x.hold, ok = r.ledger.Hold(x.key, r.catalog.Currency, worst)
+	return ok
+}
+
+// measure remembers what a dispatched attempt says of the endpoint. What was the request's or the caller's own doing
+// says nothing.
+func (r *Relay) measure(x *exchange, o *outcome, sent time.Time) {
+	if r.windows == nil {
+		return
+	}
+	now := time.Now()
+	s := routing.Sample{At: now}
+	switch o.health {
+	case health.Success:
+		s.Total = now.Sub(sent)
+		if o.stream != nil {
+			s.Latency, s.Tokens = o.stream.FirstAt.Sub(sent), int(o.stream.Usage.CompletionTokens)
+			s.Calls, s.BadCalls = x.stamp.ToolCalls()
+		} else {
+			s.Tokens, s.Calls, s.BadCalls = int(o.answer.Usage.CompletionTokens), o.answer.Calls, o.answer.BadCalls
+		}
+	case health.Failure, health.KeyRefused:
+		s.Outcome = routing.Failed
+	case health.RateLimited:
+		s.Outcome = routing.Limited
+	case health.NoVerdict:
+		return
+	}
+	r.windows.Add(o.endpoint.Index, s)
+}
