@@ -1,10 +1,13 @@
 // Package chain turns a request into its ordered candidates. It is a pure function of the request, plain views of
 // the present state and the time: no I/O, no locks, no clock. Same inputs, same chain.
+//
+// The building, step by step: resolve the models asked for (resolve.go), expand each into its endpoints and order them
+// within their tiers (order.go), filter in stages (filter.go, capability.go), reorder as the caller wishes (sort.go),
+// take out what was filtered with the place it would have had, cut, and put the resident model first (place.go). An empty
+// chain is an error named by the stage that emptied it (empty.go).
 package chain
 
 import (
-	"slices"
-	"strings"
 	"time"
 
 	"myip.co.kr/hearth"
@@ -37,7 +40,8 @@ type Input struct {
 	FetchMedia bool
 }
 
-// Rank orders the candidates of one external tier in place: same model, same priority.
+// Rank orders the candidates of one external tier in place: same model, same priority. It may say why in their Reason.
+// It is not asked under the caller's own order or sort.
 type Rank func(tier []hearth.Candidate)
 
 // DefaultOutput is the completion length, in tokens, assumed when a request sets no limit.
@@ -48,97 +52,94 @@ func ByPrice(req *hearth.Request) Rank {
 	return func(tier []hearth.Candidate) { sortByPrice(tier, req) }
 }
 
-// Build makes the chain of a request: expand each model into its endpoints by priority, concatenate in the caller's order,
-// keep each endpoint once, filter in stages, reorder. An empty chain is an error named by the stage that emptied it.
-// The chain is returned with the error too: its drops say what happened to every candidate.
+// Build makes the chain of a request. An empty chain is an error named by the stage that emptied it; the chain is
+// returned with the error too: its drops say what happened to every candidate.
 func Build(in Input) (hearth.Chain, *hearth.Error) {
-	req, v := in.Request, in.Views
-	rank := in.Rank
-	if rank == nil {
-		rank = ByPrice(req)
-	}
-	b := builder{req: req, views: v, now: in.Now}
-	models, err := b.resolve()
+	b := builder{Input: in}
+	wanted, err := b.resolve()
 	if err != nil {
 		return b.chain, err
 	}
 	n := 0
-	for _, m := range models {
-		n += len(m.Endpoints)
+	for _, w := range wanted {
+		n += len(w.model.Endpoints)
 	}
-	b.noteNames()
+	b.prepare(wanted)
 	b.chain.Candidates = make([]hearth.Candidate, 0, n)
-	for _, m := range models {
-		b.expand(m, rank)
+	for _, w := range wanted {
+		b.expand(w)
+	}
+	b.acrossModels()
+	if b.dropAt != nil {
+		b.takeOut()
 	}
 	if len(b.chain.Candidates) == 0 {
 		return b.chain, b.empty()
 	}
-	if req.Prefs.NoFallbacks {
+	if b.cooled {
+		b.lastResortsLast()
+	}
+	if b.Request.Prefs.NoFallbacks {
 		b.cut()
 	}
-	if len(req.Prefs.Order) == 0 && req.Prefs.Sort == "" {
-		residentFirst(b.chain.Candidates, v.Slots)
+	if !b.sorted {
+		residentFirst(b.chain.Candidates, b.Views.Slots)
 	}
+	b.noteAtTheEnd()
 	return b.chain, nil
 }
 
+// builder is one chain in the making. Until takeOut, chain.Candidates holds the endpoints that were filtered out too, so
+// that each keeps the place it would have had.
 type builder struct {
-	req   *hearth.Request
-	views Views
-	now   time.Time
+	Input
 	chain hearth.Chain
 	seen  bitset
+
+	// What the request asks for, found once.
+	policy bool // the key is bounded
+	strict bool // the provider object has hard conditions
+	needs  bool // tools, a response format or media
+	sorted bool // order or a sort is in force, for one of the models at least
+	bars   bool // endpoints that miss a bar go behind the others
+
+	// What came up on the way.
+	measured bool // a bar met something that was measured
+	cooled   bool // an endpoint is a last resort
+	lowered  bool // a candidate has a lowered output cap
+	unmeant  []string
+
+	drops  []hearth.Drop // of endpoints, in the order in which they were met
+	dropAt []int32       // by Endpoint.Index: 1 + place in drops, 0 = not dropped; nil = nothing was dropped
+	failed failure       // what the error of an empty chain tells
 }
 
-// resolve finds the models asked for. In a list an unknown id is simply no candidate; alone it is an error.
-func (b *builder) resolve() ([]*hearth.Model, *hearth.Error) {
-	cat := b.views.Catalog
-	names := b.req.Models
-	if len(names) == 0 {
-		if cat.DefaultModel == "" {
-			return nil, hearth.Invalid("model", "no model was named and no default_model is configured; send \"model\" or \"models\"")
-		}
-		names = []string{cat.DefaultModel}
-	}
-	models := make([]*hearth.Model, 0, len(names))
-	for _, name := range names {
-		if m := cat.Resolve(name); m != nil {
-			models = append(models, m)
-			continue
-		}
-		if !b.req.FromList {
-			return nil, b.unknownModel(name)
-		}
-		b.chain.Notes = append(b.chain.Notes, "unknown model "+name+" is no candidate")
-		b.chain.Drops = append(b.chain.Drops, hearth.Drop{Model: name, Stage: hearth.StageUnknown, Reason: "no such model"})
-	}
-	if len(models) == 0 {
-		return nil, b.empty()
-	}
-	return models, nil
-}
-
-// expand appends the model's usable endpoints in the order in which they are to be tried.
-func (b *builder) expand(m *hearth.Model, rank Rank) {
+// expand appends the model's endpoints in the order in which they are to be tried.
+func (b *builder) expand(w wanted) {
 	start := len(b.chain.Candidates)
-	for _, e := range m.Endpoints {
+	for _, e := range w.model.Endpoints {
 		if !b.seen.add(e.Index) {
 			continue
 		}
-		if d, drop := b.filter(e); drop {
-			b.chain.Drops = append(b.chain.Drops, d)
-			continue
+		c := hearth.Candidate{Endpoint: e, Reason: reasonPriority}
+		if why := b.filter(&c); why.reason != "" {
+			b.leaveOut(e, why)
 		}
-		b.chain.Candidates = append(b.chain.Candidates, hearth.Candidate{Endpoint: e, Reason: reasonPriority})
+		b.chain.Candidates = append(b.chain.Candidates, c)
 	}
 	mine := b.chain.Candidates[start:]
-	for len(mine) > 0 {
-		tier := mine[:tierLen(mine)]
-		mine = mine[len(tier):]
-		b.orderTier(tier, rank)
+	by, chosen := b.sortOf(w)
+	for rest := mine; len(rest) > 0; {
+		tier := rest[:tierLen(rest)]
+		rest = rest[len(tier):]
+		b.orderTier(tier, chosen)
 	}
-	b.reorder(b.chain.Candidates[start:])
+	if chosen {
+		b.reorder(mine, by, w.sort != "")
+	}
+	if b.bars && !b.Request.Prefs.AcrossModels {
+		b.demote(mine)
+	}
 }
 
 // tierLen is how many of the first candidates share a priority.
@@ -148,62 +149,6 @@ func tierLen(cs []hearth.Candidate) int {
 		n++
 	}
 	return n
-}
-
-// filter says whether an endpoint is out, at which stage and why.
-func (b *builder) filter(e *hearth.Endpoint) (hearth.Drop, bool) {
-	p := &b.req.Prefs
-	switch {
-	case e.Disabled:
-		return b.drop(e, hearth.StageConditions, "the endpoint is disabled", ""), true
-	case len(p.Only) > 0 && !matchesAny(e, p.Only):
-		return b.drop(e, hearth.StageConditions, "not in provider.only", ""), true
-	case len(p.Ignore) > 0 && matchesAny(e, p.Ignore):
-		return b.drop(e, hearth.StageConditions, "in provider.ignore", ""), true
-	case e.Context > 0 && b.prompt(e) > e.Context:
-		return b.drop(e, hearth.StageCapability, windowReason(b.prompt(e), e.Context), hearth.SkipContext), true
-	}
-	if h := b.health(e); h.Out(b.now) {
-		return b.drop(e, hearth.StageHealth, healthReason(h, b.now), h.Skip), true
-	}
-	return hearth.Drop{}, false
-}
-
-func (b *builder) drop(e *hearth.Endpoint, s hearth.Stage, reason string, skip hearth.SkipReason) hearth.Drop {
-	return hearth.Drop{Model: e.Model.ID, Provider: e.Provider.Slug, Endpoint: e.ID, Stage: s, Reason: reason, Skip: skip,
-		Before: len(b.chain.Candidates)}
-}
-
-// prompt is the prompt estimate as the endpoint counts it: images weigh differently at each.
-func (b *builder) prompt(e *hearth.Endpoint) int { return b.req.Estimate + b.req.Images*e.ImageTokens }
-
-func (b *builder) health(e *hearth.Endpoint) hearth.EndpointHealth {
-	if e.Index < len(b.views.Health) {
-		return b.views.Health[e.Index]
-	}
-	return hearth.EndpointHealth{}
-}
-
-// cut keeps the first candidate only: allow_fallbacks is false.
-func (b *builder) cut() {
-	for _, c := range b.chain.Candidates[1:] {
-		b.chain.Drops = append(b.chain.Drops, b.drop(c.Endpoint, hearth.StageCut, "provider.allow_fallbacks is false", ""))
-	}
-	b.chain.Candidates = b.chain.Candidates[:1]
-}
-
-// matchesAny says whether one of the names means the endpoint: a provider's slug or display name (all of its
-// endpoints), or a tag such as "acme/fp8" or "local-gpu/gpu-1" (one of them).
-func matchesAny(e *hearth.Endpoint, names []string) bool { return matchIndex(e, names) < len(names) }
-
-func matchIndex(e *hearth.Endpoint, names []string) int {
-	i := slices.IndexFunc(names, func(n string) bool {
-		return strings.EqualFold(n, e.Provider.Slug) || strings.EqualFold(n, e.Tag) || strings.EqualFold(n, e.Provider.Name)
-	})
-	if i < 0 {
-		return len(names)
-	}
-	return i
 }
 
 // bitset remembers endpoint indexes; the first 512 cost no allocation.

@@ -10,56 +10,132 @@ import (
 	"myip.co.kr/hearth/internal/suggest"
 )
 
-// stageOrder says how far down the building a stage is: the last one reached is the one that emptied the chain.
-var stageOrder = map[hearth.Stage]int{
-	hearth.StageUnknown: 1, hearth.StageConditions: 2, hearth.StageCapability: 3, hearth.StageHealth: 4,
+// failure is what the filter met on the way: what the error of an empty chain tells.
+type failure struct {
+	lacks        lack
+	output       int // largest output cap of the endpoints whose cap is too small
+	need, window int // size of the prompt, and the largest window that is too small for it
+	exact        bool
+	back         time.Time // when the first endpoint that is out may be tried again
+	cooled       bool      // one is out for another reason than a rate limit
+	cheapest     float64   // least worst case that cannot be paid; 0 = none
 }
 
-// empty makes the error of a chain without candidates from its drops.
+func (f *failure) tooLong(need, window int, exact bool) {
+	if window > f.window {
+		f.need, f.window, f.exact = need, window, exact
+	}
+}
+
+func (f *failure) cooling(h hearth.EndpointHealth) {
+	if f.back.IsZero() || h.Until.Before(f.back) {
+		f.back = h.Until
+	}
+	f.cooled = f.cooled || h.Skip != hearth.SkipRateLimited
+}
+
+func (f *failure) unaffordable(worst float64) {
+	if f.cheapest == 0 || worst < f.cheapest {
+		f.cheapest = worst
+	}
+}
+
+// stageOrder says how far down the building a stage is: the last one that dropped a candidate emptied the chain.
+func stageOrder(s hearth.Stage) int {
+	switch s {
+	case hearth.StageKey:
+		return 1
+	case hearth.StageConditions:
+		return 2
+	case hearth.StageCapability:
+		return 3
+	case hearth.StageHealth:
+		return 4
+	case hearth.StageCredits:
+		return 5
+	}
+	return 0
+}
+
+// empty makes the error of a chain without candidates. Its message names the drops.
 func (b *builder) empty() *hearth.Error {
-	stage, window := hearth.StageUnknown, 0
+	stage := hearth.StageUnknown
 	for _, d := range b.chain.Drops {
-		if stageOrder[d.Stage] > stageOrder[stage] {
+		if stageOrder(d.Stage) > stageOrder(stage) {
 			stage = d.Stage
 		}
 	}
 	var e *hearth.Error
 	switch stage {
-	case hearth.StageHealth:
-		end := b.earliestReturn()
-		why := "cooling down after failures"
-		if b.onlyRateLimited() {
-			why = "rate limited by its provider"
-		}
-		e = hearth.Errorf(hearth.ErrCoolingDown, "every endpoint that could serve this request is %s; retry in %s", why, wholeSeconds(end))
-		e.RetryAfter = end
+	case hearth.StageKey:
+		e = hearth.Errorf(hearth.ErrNotAllowed, "the key may use no endpoint for this request")
 	case hearth.StageCapability:
-		need := 0
-		for _, d := range b.chain.Drops {
-			if ep := b.endpoint(d.Endpoint); d.Stage == hearth.StageCapability && ep != nil && ep.Context > window {
-				window, need = ep.Context, b.prompt(ep)
-			}
-		}
-		e = hearth.Errorf(hearth.ErrContextLength, "the prompt is estimated at %d tokens and the largest context window that may serve it holds %d; shorten the prompt", need, window)
-		e.Param = "messages"
+		e = b.incapableError()
+	case hearth.StageHealth:
+		e = b.coolingError()
+	case hearth.StageCredits:
+		e = hearth.Errorf(hearth.ErrInsufficientCredits, "the key has %s %s left and the request could cost up to %s; lower max_tokens or raise the key's limit",
+			max(*b.Left, 0), b.Views.Catalog.Currency, amount(b.failed.cheapest))
 	default:
-		e = hearth.Errorf(hearth.ErrNoEndpoints, "no endpoint may serve this request: %s", b.dropList())
-		for _, n := range b.chain.Notes {
-			if strings.HasPrefix(n, "provider.") {
-				e.Message += "; " + n
-			}
-		}
+		e = hearth.Errorf(hearth.ErrNoEndpoints, "no endpoint may serve this request")
+	}
+	e.Message += ": " + b.dropList()
+	for _, n := range b.unmeant {
+		e.Message += "; " + n
+	}
+	if stage == hearth.StageUnknown {
+		e.Message += b.nearest()
 	}
 	e.Drops = b.chain.Drops
-	e.Requested = b.req.Models
+	e.Requested = b.Request.Models
 	return e
 }
 
-// onlyRateLimited says whether what emptied the chain was rate limits and nothing else.
-func (b *builder) onlyRateLimited() bool {
-	return !slices.ContainsFunc(b.chain.Drops, func(d hearth.Drop) bool {
-		return d.Stage == hearth.StageHealth && d.Skip != hearth.SkipRateLimited
-	})
+func (b *builder) coolingError() *hearth.Error {
+	why := "rate limited by its provider"
+	if b.failed.cooled {
+		why = "cooling down after failures"
+	}
+	back := max(b.failed.back.Sub(b.Now), time.Second)
+	e := hearth.Errorf(hearth.ErrCoolingDown, "every endpoint that could serve this request is %s; retry in %s", why, wholeSeconds(back))
+	e.RetryAfter = back
+	return e
+}
+
+// incapableError is about the size of the prompt if a shorter one could be served, else about what is lacking.
+func (b *builder) incapableError() *hearth.Error {
+	f := &b.failed
+	if f.window > 0 {
+		is := "is estimated at"
+		if f.exact {
+			is = "has"
+		}
+		e := hearth.Errorf(hearth.ErrContextLength, "the prompt %s %d tokens and the largest context window that may serve it holds %d; shorten the prompt", is, f.need, f.window)
+		e.Param = "messages"
+		return e
+	}
+	var what []string
+	param := ""
+	for _, l := range [...]struct {
+		lack
+		param, what string
+	}{
+		{lackTools, "tools", "tools"},
+		{lackFormat, "response_format", "response_format"},
+		{lackMedia, "messages", strings.Join(b.Request.Media, " and ") + " input"},
+		{lackFetch, "messages", "media behind web addresses (send it as data URLs)"},
+		{lackOutput, "max_tokens", fmt.Sprintf("max_tokens over %d", f.output)},
+	} {
+		if f.lacks&l.lack != 0 {
+			what = append(what, l.what)
+			if param == "" {
+				param = l.param
+			}
+		}
+	}
+	e := hearth.Errorf(hearth.ErrUnsupported, "no endpoint that may serve this request takes %s", strings.Join(what, ", "))
+	e.Param = param
+	return e
 }
 
 // dropListMax bounds the message; error.metadata.dropped holds all of them.
@@ -75,7 +151,7 @@ func (b *builder) dropList() string {
 			parts = append(parts, fmt.Sprintf("and %d more", len(b.chain.Drops)-i))
 			break
 		}
-		what := d.Model
+		what := clean(d.Model)
 		if d.Endpoint != "" {
 			what = d.Endpoint
 		}
@@ -84,63 +160,40 @@ func (b *builder) dropList() string {
 	return strings.Join(parts, ", ")
 }
 
-func (b *builder) endpoint(id string) *hearth.Endpoint {
-	for _, e := range b.views.Catalog.Endpoints {
-		if e.ID == id {
-			return e
-		}
+// nearest names what the first of the unknown models could have meant.
+func (b *builder) nearest() string {
+	if len(b.chain.Drops) == 0 {
+		return ""
 	}
-	return nil
+	near := suggest.Nearest(b.chain.Drops[0].Model, b.modelNames(), 3)
+	if len(near) == 0 {
+		return ""
+	}
+	return "; did you mean " + strings.Join(near, " or ") + "?"
 }
 
-// earliestReturn is how long until the first dropped endpoint may be tried again, at least a second.
-func (b *builder) earliestReturn() time.Duration {
-	least := time.Duration(-1)
-	for _, d := range b.chain.Drops {
-		ep := b.endpoint(d.Endpoint)
-		if d.Stage != hearth.StageHealth || ep == nil {
-			continue
-		}
-		if left := b.health(ep).Until.Sub(b.now); least < 0 || left < least {
-			least = left
-		}
+func (b *builder) modelNames() []string {
+	known := make([]string, 0, len(b.Views.Catalog.Models)+len(b.Views.Catalog.Aliases))
+	for _, m := range b.Views.Catalog.Models {
+		known = append(known, m.ID)
 	}
-	return max(least, time.Second)
+	aliases := len(known)
+	for a := range b.Views.Catalog.Aliases {
+		known = append(known, a)
+	}
+	slices.Sort(known[aliases:])
+	return known
 }
 
 func (b *builder) unknownModel(name string) *hearth.Error {
-	known := make([]string, 0, len(b.views.Catalog.Models)+len(b.views.Catalog.Aliases))
-	for _, m := range b.views.Catalog.Models {
-		known = append(known, m.ID)
-	}
-	for a := range b.views.Catalog.Aliases {
-		known = append(known, a)
-	}
-	msg := fmt.Sprintf("there is no model %q", name)
-	if near := suggest.Nearest(name, known, 3); len(near) > 0 {
+	msg := fmt.Sprintf("there is no model %q", clean(name))
+	if near := suggest.Nearest(name, b.modelNames(), 3); len(near) > 0 {
 		msg += "; did you mean " + strings.Join(near, " or ") + "?"
 	} else {
 		msg += "; GET /api/v1/models lists the models"
 	}
 	e := hearth.Errorf(hearth.ErrModelNotFound, "%s", msg)
 	e.Param = "model"
-	e.Requested = b.req.Models
+	e.Requested = b.Request.Models
 	return e
-}
-
-func windowReason(need, window int) string {
-	return fmt.Sprintf("prompt estimated at %d tokens, window %d", need, window)
-}
-
-func healthReason(h hearth.EndpointHealth, now time.Time) string {
-	word := "cooling down after failures"
-	if h.Skip == hearth.SkipRateLimited {
-		word = "rate limited by the provider"
-	}
-	return word + ", back in " + wholeSeconds(h.Until.Sub(now))
-}
-
-// wholeSeconds prints a duration rounded up to seconds.
-func wholeSeconds(d time.Duration) string {
-	return ((d + time.Second - 1) / time.Second * time.Second).String()
 }

@@ -9,31 +9,30 @@ import (
 
 // Why a candidate stands where it stands: constants, so that saying it costs nothing.
 const (
-	reasonPriority = "priority"
-	reasonPrice    = "priority, then expected price"
-	reasonLocal    = "priority, then slot state"
-	reasonResident = "resident on its node"
-	reasonStarting = "already starting on its node"
-	reasonOrder    = "provider.order"
-	reasonSort     = "provider.sort price"
+	reasonPriority   = "priority"
+	reasonPrice      = "priority, then expected price"
+	reasonLocal      = "priority, then slot state"
+	reasonResident   = "resident on its node"
+	reasonStarting   = "already starting on its node"
+	reasonOrder      = "provider.order"
+	reasonLastResort = "in cooldown: the last resort"
+	reasonSlow       = "misses provider.preferred_min_throughput"
+	reasonLate       = "misses provider.preferred_max_latency"
 )
 
-// orderTier sorts candidates of one model and one priority. Local ones follow slot state and are never ranked by
-// money; external ones are ranked. Local and external endpoints of equal priority keep local ones in front.
-func (b *builder) orderTier(tier []hearth.Candidate, rank Rank) {
+// orderTier sorts endpoints of one model and one priority. Local ones follow slot state and are never ranked by money;
+// external ones are ranked. Local and external endpoints of equal priority keep local ones in front. fixed: the caller
+// chose an order, so nothing is drawn.
+func (b *builder) orderTier(tier []hearth.Candidate, fixed bool) {
 	if len(tier) < 2 {
 		return
 	}
 	locals := localsFirst(tier)
 	if own := tier[:locals]; len(own) > 1 {
-		slices.SortStableFunc(own, func(x, y hearth.Candidate) int {
-			return cmp.Compare(b.slotRank(x.Endpoint.Slot), b.slotRank(y.Endpoint.Slot))
-		})
-		explain(own, reasonLocal)
+		b.orderLocal(own)
 	}
-	if ext := tier[locals:]; len(ext) > 1 && rank != nil {
-		rank(ext)
-		explain(ext, reasonPrice)
+	if ext := tier[locals:]; len(ext) > 1 {
+		b.orderExternal(ext, fixed)
 	}
 }
 
@@ -50,76 +49,94 @@ func localsFirst(tier []hearth.Candidate) int {
 	return n
 }
 
-// slotRank orders the same model on several own nodes: ready with a free place, ready, starting, asleep on a free
-// node, asleep behind another model, failed.
-func (b *builder) slotRank(s *hearth.Slot) int {
-	if s.Index >= len(b.views.Slots) {
-		return 3
+// orderExternal ranks the usable endpoints of an external tier. A request that needs tools, a response format or media
+// goes first to those that declare to take it; the others are not skipped. What was filtered out, and what is only
+// a last resort, takes the place that its expected price gives it.
+func (b *builder) orderExternal(ext []hearth.Candidate, fixed bool) {
+	use := ext
+	if b.dropAt != nil || b.cooled {
+		use = ext[:toBack(ext, func(c *hearth.Candidate) bool { return c.LastResort || b.dropped(c.Endpoint) })]
 	}
-	v := b.views.Slots[s.Index]
+	if len(use) > 1 {
+		if b.Rank != nil && !fixed {
+			b.Rank(use)
+		} else {
+			sortByPrice(use, b.Request)
+			for i := range use {
+				use[i].Reason = reasonPrice
+			}
+		}
+		if b.needs {
+			toBack(use, func(c *hearth.Candidate) bool { return !b.declares(c.Endpoint) })
+		}
+	}
+	for n := len(use); n < len(ext); n++ {
+		c := ext[n]
+		i := slices.IndexFunc(ext[:n], func(o hearth.Candidate) bool { return b.compareExternal(c.Endpoint, o.Endpoint) < 0 })
+		if i >= 0 {
+			copy(ext[i+1:n+1], ext[i:n])
+			ext[i] = c
+		}
+	}
+}
+
+// compareExternal orders two endpoints of an external tier as it is ordered without a rank of its own.
+func (b *builder) compareExternal(x, y *hearth.Endpoint) int {
+	if b.needs {
+		if dx, dy := b.declares(x), b.declares(y); dx != dy {
+			if dx {
+				return -1
+			}
+			return 1
+		}
+	}
+	return cmp.Or(cmp.Compare(expected(x, b.Request), expected(y, b.Request)), cmp.Compare(x.Tag, y.Tag))
+}
+
+// orderLocal orders the same model on several own nodes: ready with a free place, ready by expected wait, starting by
+// what is left of the load, asleep on a free node, asleep behind another model, failed.
+func (b *builder) orderLocal(own []hearth.Candidate) {
+	slices.SortStableFunc(own, func(x, y hearth.Candidate) int {
+		cx, wx := b.slotRank(x.Endpoint.Slot)
+		cy, wy := b.slotRank(y.Endpoint.Slot)
+		return cmp.Or(cmp.Compare(cx, cy), cmp.Compare(wx, wy))
+	})
+	for i := range own {
+		own[i].Reason = reasonLocal
+	}
+}
+
+const (
+	placeFree   = iota // ready, with a free place
+	placeQueue         // ready
+	placeLoad          // starting
+	placeAsleep        // on a free node
+	placeBehind        // behind another model, or leaving
+	placeFailed
+)
+
+// slotRank is the class of a slot's state and, within ready and starting slots, what is to be waited for: work per place
+// that stands before the request, or seconds of loading.
+func (b *builder) slotRank(s *hearth.Slot) (class int, wait float64) {
+	if s.Index >= len(b.Views.Slots) {
+		return placeAsleep, 0
+	}
+	v := &b.Views.Slots[s.Index]
 	switch v.State {
 	case hearth.SlotReady:
 		if v.Inflight < s.Concurrency {
-			return 0
+			return placeFree, 0
 		}
-		return 1
+		return placeQueue, float64(v.Inflight+v.Waiting) / float64(max(s.Concurrency, 1))
 	case hearth.SlotStarting:
-		return 2
+		return placeLoad, v.LoadRest.Seconds()
 	case hearth.SlotFailed:
-		return 5
+		return placeFailed, 0
 	}
 	if v.OtherBusy || v.State == hearth.SlotDraining {
-		return 4
+		return placeBehind, 0
 	}
-	return 3
-}
-
-// reorder applies what the caller asked for within one model: order, or else sort.
-func (b *builder) reorder(cs []hearth.Candidate) {
-	p := &b.req.Prefs
-	switch {
-	case len(p.Order) > 0:
-		slices.SortStableFunc(cs, func(x, y hearth.Candidate) int {
-			return cmp.Compare(matchIndex(x.Endpoint, p.Order), matchIndex(y.Endpoint, p.Order))
-		})
-		for i := range cs {
-			if matchesAny(cs[i].Endpoint, p.Order) {
-				cs[i].Reason = reasonOrder
-			}
-		}
-	case p.Sort == "price":
-		sortByPrice(cs, b.req)
-		explain(cs, reasonSort)
-	}
-}
-
-// sortByPrice sorts by the expected price of this request, ties by tag. Prices are computed once each. What is sorted is
-// a list of numbers and not the candidates: these hold pointers, and each move of one costs a write barrier while the
-// collector runs. It is an insertion sort because tiers are short; up to 32 candidates it allocates nothing.
-func sortByPrice(cs []hearth.Candidate, req *hearth.Request) {
-	out := req.MaxTokens
-	if out == 0 {
-		out = DefaultOutput
-	}
-	var fewPrices [32]float64
-	var fewPlaces [32]int
-	var fewOld [32]hearth.Candidate
-	price, place, old := fewPrices[:0], fewPlaces[:0], append(fewOld[:0], cs...)
-	for i := range old {
-		e := old[i].Endpoint
-		p := e.Expected(req.Estimate+req.Images*e.ImageTokens, out, req.Images)
-		price, place = append(price, p), append(place, i)
-		j := i
-		for ; j > 0 && (p < price[j-1] || p == price[j-1] && e.Tag < old[place[j-1]].Endpoint.Tag); j-- {
-			price[j], place[j] = price[j-1], place[j-1]
-		}
-		price[j], place[j] = p, i
-	}
-	for i, was := range place {
-		if was != i {
-			cs[i] = old[was]
-		}
-	}
+	return placeAsleep, 0
 }
 
 // residentFirst moves, within each run of adjacent local candidates on one exclusive node, the one whose slot is ready
@@ -169,10 +186,4 @@ func promote(run []hearth.Candidate, slots []hearth.SlotView) {
 	copy(run[1:best+1], run[:best])
 	c.Reason = reason
 	run[0] = c
-}
-
-func explain(cs []hearth.Candidate, reason string) {
-	for i := range cs {
-		cs[i].Reason = reason
-	}
 }

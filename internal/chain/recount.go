@@ -2,27 +2,34 @@ package chain
 
 import "myip.co.kr/hearth"
 
-// Recount finds the endpoint whose own engine should count the prompt, after Build failed because of the context window
-// alone: a local one that only the estimate removed, whose slot is ready and whose engine can count. The caller builds
-// again with the count in Exact. nil means that nobody can tell better than the estimate.
+// Recount finds the endpoint whose own engine should count the prompt, after Build found no candidate: a local one that
+// only the estimate removed, whose slot is ready, that is not out for another reason and whose engine can count. The caller
+// builds again with the count in Exact. nil means that nobody can tell better than the estimate: an engine counts text
+// only, so a prompt with media is not counted.
 func Recount(in Input, ch hearth.Chain) *hearth.Endpoint {
-	if len(ch.Candidates) > 0 {
+	if len(ch.Candidates) > 0 || in.Request.Images > 0 || len(in.Request.Media) > 0 {
 		return nil
 	}
+	b := builder{Input: in}
 	for _, d := range ch.Drops {
 		if d.Stage != hearth.StageCapability || d.Skip != hearth.SkipContext {
 			continue
 		}
 		for _, e := range in.Views.Catalog.Endpoints {
-			if e.ID != d.Endpoint || e.Slot == nil || e.Slot.Index >= len(in.Views.Slots) {
-				continue
-			}
-			engine, _ := hearth.EngineOf(e.Slot.Engine)
-			_, counted := in.Exact[e.Index]
-			if !counted && engine.Counts != hearth.CountsNot && in.Views.Slots[e.Slot.Index].State == hearth.SlotReady {
+			if e.ID == d.Endpoint && b.mayCount(e) {
 				return e
 			}
 		}
 	}
 	return nil
+}
+
+func (b *builder) mayCount(e *hearth.Endpoint) bool {
+	if e.Slot == nil || e.Slot.Index >= len(b.Views.Slots) || b.Views.Slots[e.Slot.Index].State != hearth.SlotReady {
+		return false
+	}
+	if _, counted := b.prompt(e); counted || b.health(e).Out(b.Now) {
+		return false
+	}
+	return engine(e).Counts != hearth.CountsNot
 }

@@ -1,0 +1,199 @@
+package chain
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"myip.co.kr/hearth"
+)
+
+// Tool quality is the operator's grade, 0 to 1, times the share of tool calls that were well formed lately. The share of
+// bad ones is shrunk towards 1 % with the weight of 20 calls, so that one bad call of three decides nothing; an
+// endpoint without a grade counts as a good one, not as the best.
+const (
+	ungraded  = 0.9
+	priorBad  = 0.01
+	priorSize = 20.0
+)
+
+// reorder applies what the caller chose for the endpoints of one model: a sort, or else the order of names.
+func (b *builder) reorder(cs []hearth.Candidate, by hearth.Sort, suffix bool) {
+	if by != "" {
+		if !b.Request.Prefs.AcrossModels || b.Request.Prefs.Sort == "" {
+			b.sortBy(cs, by, sortReason(by, suffix))
+		}
+		return
+	}
+	names := b.Request.Prefs.Order
+	slices.SortStableFunc(cs, func(x, y hearth.Candidate) int {
+		return cmp.Compare(matchIndex(x.Endpoint, names), matchIndex(y.Endpoint, names))
+	})
+	for i := range cs {
+		if matchesAny(cs[i].Endpoint, names) {
+			cs[i].Reason = reasonOrder
+		}
+	}
+}
+
+// acrossModels applies a sort, and the bars, to the endpoints of all models together.
+func (b *builder) acrossModels() {
+	p := &b.Request.Prefs
+	if !p.AcrossModels {
+		return
+	}
+	if p.Sort != "" && len(p.Order) == 0 {
+		b.sortBy(b.chain.Candidates, p.Sort, acrossReason(p.Sort))
+	}
+	if b.bars {
+		b.demote(b.chain.Candidates)
+	}
+}
+
+// sortBy sorts endpoints, local ones included, and gives each the reason.
+func (b *builder) sortBy(cs []hearth.Candidate, by hearth.Sort, reason string) {
+	if by == hearth.SortPrice {
+		sortByPrice(cs, b.Request)
+	} else {
+		b.sortByMeasure(cs, by)
+	}
+	for i := range cs {
+		cs[i].Reason = reason
+	}
+}
+
+// sortByMeasure sorts by throughput, latency or tool quality, ties by tag. What was not measured lately stands behind what
+// was, by price; endpoints of one tool quality stand by price too.
+func (b *builder) sortByMeasure(cs []hearth.Candidate, by hearth.Sort) {
+	type keyed struct {
+		hearth.Candidate
+		first, then float64 // ascending
+	}
+	list := make([]keyed, len(cs))
+	known := false
+	for i, c := range cs {
+		k := keyed{Candidate: c, first: math.Inf(1)}
+		s := b.speed(c.Endpoint)
+		switch {
+		case by == hearth.SortTools:
+			k.first, k.then = -toolQuality(c.Endpoint, s), expected(c.Endpoint, b.Request)
+			known = known || c.Endpoint.ToolQuality > 0 || s.Calls > 0
+		case by == hearth.SortThroughput && s.Throughput.P50 > 0:
+			k.first, known = -s.Throughput.P50, true
+		case by == hearth.SortLatency && s.Latency.P50 > 0:
+			k.first, known = s.Latency.P50, true
+		default:
+			k.then = expected(c.Endpoint, b.Request)
+		}
+		list[i] = k
+	}
+	if !known && len(cs) > 1 {
+		b.noteUnmeasured(cs[0].Endpoint.Model, by)
+	}
+	slices.SortStableFunc(list, func(x, y keyed) int {
+		return cmp.Or(cmp.Compare(x.first, y.first), cmp.Compare(x.then, y.then), cmp.Compare(x.Endpoint.Tag, y.Endpoint.Tag))
+	})
+	for i := range list {
+		cs[i] = list[i].Candidate
+	}
+}
+
+// toolQuality is how well tool calls are made at an endpoint, 0 to 1.
+func toolQuality(e *hearth.Endpoint, s hearth.EndpointSpeed) float64 {
+	grade := e.ToolQuality
+	if grade == 0 {
+		grade = ungraded
+	}
+	return grade * (1 - (float64(s.BadCalls)+priorSize*priorBad)/(float64(s.Calls)+priorSize))
+}
+
+// speed is what was measured at an endpoint, the zero value if that is not fresh.
+func (b *builder) speed(e *hearth.Endpoint) hearth.EndpointSpeed {
+	if e.Index < len(b.Views.Speeds) {
+		if s := b.Views.Speeds[e.Index]; s.Fresh(b.Now) {
+			return s
+		}
+	}
+	return hearth.EndpointSpeed{}
+}
+
+// demote moves the endpoints that miss one of the caller's bars behind the others. One that was not measured lately misses
+// none.
+func (b *builder) demote(cs []hearth.Candidate) {
+	toBack(cs, func(c *hearth.Candidate) bool {
+		why := b.misses(c.Endpoint)
+		if why != "" {
+			c.Reason = why
+		}
+		return why != ""
+	})
+}
+
+// misses says which bar the endpoint misses, "" for none.
+func (b *builder) misses(e *hearth.Endpoint) string {
+	s, p := b.speed(e), &b.Request.Prefs
+	fast, slow := percentiles(s.Throughput), percentiles(s.Latency)
+	least, most := percentiles(p.MinThroughput), percentiles(p.MaxLatency)
+	why := ""
+	for i := range least {
+		if least[i] > 0 && fast[i] > 0 {
+			b.measured = true
+			if fast[i] < least[i] {
+				why = reasonSlow
+			}
+		}
+		if most[i] > 0 && slow[i] > 0 {
+			b.measured = true
+			if slow[i] > most[i] && why == "" {
+				why = reasonLate
+			}
+		}
+	}
+	return why
+}
+
+func percentiles(p hearth.Percentiles) [4]float64 { return [4]float64{p.P50, p.P75, p.P90, p.P99} }
+
+// expected is what the request is expected to cost at the endpoint.
+func expected(e *hearth.Endpoint, req *hearth.Request) float64 {
+	most := req.MaxTokens
+	if most == 0 {
+		most = DefaultOutput
+	}
+	return e.Expected(req.Estimate+req.Images*e.ImageTokens, most, req.Images)
+}
+
+// sortByPrice sorts by the expected price of this request, ties by tag. Prices are computed once each. What is sorted is
+// a list of numbers and not the candidates: these hold pointers, and each move of one costs a write barrier while the
+// collector runs. It is an insertion sort because tiers are short; up to 32 candidates it allocates nothing.
+func sortByPrice(cs []hearth.Candidate, req *hearth.Request) {
+	var fewPrices [32]float64
+	var fewPlaces [32]int
+	var fewOld [32]hearth.Candidate
+	price, place, old := fewPrices[:0], fewPlaces[:0], append(fewOld[:0], cs...)
+	for i := range old {
+		e := old[i].Endpoint
+		p := expected(e, req)
+		price, place = append(price, p), append(place, i)
+		j := i
+		for ; j > 0 && (p < price[j-1] || p == price[j-1] && e.Tag < old[place[j-1]].Endpoint.Tag); j-- {
+			price[j], place[j] = price[j-1], place[j-1]
+		}
+		price[j], place[j] = p, i
+	}
+	for i, was := range place {
+		if was != i {
+			cs[i] = old[was]
+		}
+	}
+}
+
+// sortReason and acrossReason say that a candidate stands where the caller's sort put it.
+func sortReason(by hearth.Sort, suffix bool) string {
+	if suffix {
+		return "suffix " + suffixOf(by)
+	}
+	return "provider.sort " + string(by)
+}
+
+func acrossReason(by hearth.Sort) string { return "provider.sort " + string(by) + " across models" }
