@@ -33,7 +33,7 @@ type Candidate struct {
 	Local        bool      `json:"local"`
 	Slot         *SlotView `json:"slot,omitempty"`
 	Context      *int      `json:"context_length"`       // window in tokens, null = not known
-	MaxTokens    int       `json:"max_tokens,omitempty"` // what the output cap is lowered to for this endpoint
+	MaxTokens    int       `json:"max_tokens,omitzero"` // what the output cap is lowered to for this endpoint
 	Share        *float64  `json:"share"`                // of its tier's traffic, null = the order is not drawn
 	Cost         Cost      `json:"cost"`
 	Speed        *Speed    `json:"speed"`  // of the last 5 minutes, null = nothing was measured
@@ -57,7 +57,7 @@ type Refusal struct {
 	Code       int              `json:"code"` // HTTP status
 	Type       hearth.ErrorType `json:"type"`
 	Message    string           `json:"message"`
-	RetryAfter int              `json:"retry_after,omitempty"` // seconds
+	RetryAfter int              `json:"retry_after,omitzero"` // seconds
 }
 
 // explain answers with the chain of a request and calls nobody.
