@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -16,7 +15,8 @@ import (
 	"myip.co.kr/hearth/internal/sse"
 )
 
-// All knowledge of what an upstream's failure means is in this file, and all of it is pure.
+// All knowledge of what an upstream's failure means is in this file, its words are in wordings.go, its headers in
+// retryafter.go, and all of it is pure.
 
 // Why an attempt was stopped by our own clock.
 var (
@@ -50,37 +50,52 @@ type Failure struct {
 	Err        error
 }
 
-// judgeStatus says what an answer with a status other than 2xx means.
+// judgeStatus says what an answer with a status other than 2xx means. What an upstream says in words can only excuse an
+// endpoint, never accuse it: callers can make upstreams repeat their own words.
 func judgeStatus(status int, ue *dialect.UpstreamError, h http.Header, local bool, now time.Time) Failure {
-	f := Failure{Status: status, Raw: ue.Message, Message: fmt.Sprintf("provider answered %d %s", status, http.StatusText(status))}
+	f := Failure{Status: status, Raw: ue.Message, Param: ue.Param, Message: fmt.Sprintf("provider answered %d %s", status, http.StatusText(status))}
 	switch {
 	case status == http.StatusTooManyRequests:
 		f.Blame, f.RetryAfter = hearth.BlameRateLimit, retryAfter(h, now)
+	case status == http.StatusUnauthorized && !local:
+		f.Blame = hearth.BlameAccount
 	case status == http.StatusUnauthorized:
-		f.Blame, f.Raw = hearth.BlameAccount, "" // the text may quote our key
-		if local {
-			f.Blame = hearth.BlameEndpoint
-		}
-	case status == http.StatusPaymentRequired || status == http.StatusForbidden:
 		f.Blame = hearth.BlameEndpoint
-		if ue.Moderation || status == http.StatusPaymentRequired && asksForFewerTokens(ue.Message) {
-			f.Blame = hearth.BlameNobody
-		} else {
-			f.Raw = ""
-		}
-	case status == http.StatusServiceUnavailable && local && strings.Contains(strings.ToLower(ue.Message), "loading"):
-		f.Blame, f.Loading = hearth.BlameNobody, true
+	case status == http.StatusPaymentRequired:
+		f.Blame = blameUnless(mentions(ue, fewerTokens))
+	case status == http.StatusForbidden:
+		f.Blame = blameUnless(ue.Moderation || coded(ue, moderated))
 	case status < 400: // a redirect: following it would send the prompt where the operator did not say
-		f.Blame, f.Raw = hearth.BlameEndpoint, ""
+		f.Blame = hearth.BlameEndpoint
+	case status == http.StatusServiceUnavailable && local && mentions(ue, notUp):
+		f.Loading = true
+	case overflows(ue):
+		f.Context = true
 	case status >= 500:
-		f.Blame = hearth.BlameEndpoint
-		if requestsOwnFault(ue.Message) {
-			f.Blame = hearth.BlameNobody
-		}
-	case blamed4xx[status]:
-		f.Blame = hearth.BlameEndpoint
+		f.Blame = blameUnless(mentions(ue, ownFaults))
+	case blamed4xx[status] || coded(ue, withdrawn):
+		f.Blame = blameUnless(mentions(ue, unsupported))
+	}
+	if f.Blame != hearth.BlameNobody && tells(status) {
+		f.Raw, f.Param = "", ""
 	}
 	return f
+}
+
+// tells says whether the text of an answer with that status may quote our key, or name where a redirect leads.
+func tells(status int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden:
+		return true
+	}
+	return status < 400
+}
+
+func blameUnless(excused bool) hearth.Blame {
+	if excused {
+		return hearth.BlameNobody
+	}
+	return hearth.BlameEndpoint
 }
 
 // blamed4xx are the 4xx that speak of the provider and not of the request.
@@ -90,31 +105,43 @@ var blamed4xx = map[int]bool{
 	http.StatusMisdirectedRequest: true, http.StatusFailedDependency: true, http.StatusUpgradeRequired: true,
 }
 
-func asksForFewerTokens(msg string) bool {
-	return strings.Contains(strings.ToLower(msg), "fewer max_tokens")
+// overflows says whether the prompt, or the prompt with the output asked for, does not fit the window.
+func overflows(ue *dialect.UpstreamError) bool {
+	return coded(ue, overflowCodes) || mentions(ue, overflowWords)
 }
 
-// ownFaults are the wordings in which engines report a fault of the request as a 5xx (llama-server).
-var ownFaults = []string{
-	"image input is not supported", "mmproj", "audio input is not supported", "parse error", "failed to parse",
-	"unable to generate parser", "exceeds the available context size", "context size", "failed to tokenize",
+// coded says whether the upstream's word for the kind of error is one of these.
+func coded(ue *dialect.UpstreamError, words map[string]bool) bool {
+	return words[strings.ToLower(ue.Reason)] || words[strings.ToLower(ue.Type)]
 }
 
-func requestsOwnFault(msg string) bool {
-	msg = strings.ToLower(msg)
-	for _, w := range ownFaults {
-		if strings.Contains(msg, w) {
+// mentions says whether the upstream's text has one of these in it.
+func mentions(ue *dialect.UpstreamError, words []string) bool {
+	text := strings.ToLower(ue.Message)
+	if ue.Raw != "" && ue.Raw != ue.Message {
+		text += "\n" + strings.ToLower(ue.Raw)
+	}
+	for _, w := range words {
+		if strings.Contains(text, w) {
 			return true
 		}
 	}
 	return false
 }
 
-// judgeInBand says what an error that came inside a 200 means.
+// judgeInBand says what an error that came inside a 200 means. Its code is a number, or a word.
 func judgeInBand(ue *dialect.UpstreamError, local bool, now time.Time) Failure {
 	status := ue.Code
 	if status < 400 || status > 599 {
 		status = http.StatusBadGateway
+	}
+	if status == http.StatusBadGateway { // also what stands there when no number was given
+		for _, word := range [...]string{ue.Reason, ue.Type} {
+			if n := inBandStatus[strings.ToLower(word)]; n != 0 {
+				status = n
+				break
+			}
+		}
 	}
 	f := judgeStatus(status, ue, nil, local, now)
 	f.Message = "provider answered with an error"
@@ -129,6 +156,9 @@ func (f *Failure) hide(secrets []string) {
 	for _, s := range secrets {
 		if strings.Contains(f.Raw, s) {
 			f.Raw = ""
+		}
+		if strings.Contains(f.Param, s[:leastSecret]) {
+			f.Param = ""
 		}
 		end := strings.TrimSuffix(f.Raw, "…")
 		for n := min(len(s)-1, len(end)); n >= leastSecret; n-- {
@@ -187,64 +217,6 @@ func judgeRead(err, cause error, broke string) Failure {
 		f.Message = broke
 	}
 	return f
-}
-
-// maxRetryAfter bounds what an upstream can make us believe.
-const maxRetryAfter = 24 * time.Hour
-
-// retryAfter reads Retry-After (seconds or a date, RFC 9110 §10.2.3), OpenAI's retry-after-ms, else the common
-// rate-limit reset headers. 0 = nothing usable.
-func retryAfter(h http.Header, now time.Time) time.Duration {
-	if d, ok := after(h.Get("Retry-After-Ms"), time.Millisecond, now); ok {
-		return d
-	}
-	if d, ok := after(h.Get("Retry-After"), time.Second, now); ok {
-		return d
-	}
-	var most time.Duration
-	for _, k := range [...]string{"Requests", "Tokens"} {
-		d, ok := after(h.Get("X-Ratelimit-Reset-"+k), time.Second, now)
-		if ok && h.Get("X-Ratelimit-Remaining-"+k) == "0" {
-			return d
-		}
-		most = max(most, d)
-	}
-	if most > 0 {
-		return most
-	}
-	d, _ := after(h.Get("X-Ratelimit-Reset"), time.Second, now)
-	return d
-}
-
-// after reads a wait: a number of units, a duration ("1s", "6m0s"), a date, or a moment in Unix seconds or
-// milliseconds. Waits are bounded by maxRetryAfter; one that is over, negative or no number is not usable.
-func after(v string, unit time.Duration, now time.Time) (d time.Duration, ok bool) {
-	const unixSeconds, unixMillis = 1e9, 1e12 // less than these is no present moment: 2001
-	n, err := strconv.ParseFloat(v, 64)
-	switch {
-	case v == "":
-		return 0, false
-	case err == nil && !(n > 0), n < 0:
-		return 0, false
-	case err == nil && n >= unixMillis && n < 100*unixMillis:
-		d = time.UnixMilli(int64(n)).Sub(now)
-	case err == nil && n >= unixSeconds && n < 100*unixSeconds:
-		d = time.Unix(int64(n), 0).Sub(now)
-	case err == nil || errors.Is(err, strconv.ErrRange):
-		if !(n < float64(maxRetryAfter/unit)) {
-			n = float64(maxRetryAfter / unit)
-		}
-		d = time.Duration(n * float64(unit))
-	default:
-		if d, err = time.ParseDuration(v); err != nil {
-			at, err := http.ParseTime(v)
-			if err != nil {
-				return 0, false
-			}
-			d = at.Sub(now)
-		}
-	}
-	return min(max(d, 0), maxRetryAfter), d > 0
 }
 
 // refusesStreamOptions says whether an upstream rejects stream_options as such.

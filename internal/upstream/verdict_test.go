@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -23,113 +24,28 @@ import (
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// judged is a Failure without its error, and with the text that a status always gets left out.
-func judged(f Failure) Failure {
-	f.Err = nil
-	if f.Status != 0 {
-		f.Message = ""
-	}
-	return f
-}
-
-func TestJudgeStatus(t *testing.T) {
-	const (
-		none  = hearth.BlameNobody
-		blame = hearth.BlameEndpoint
-		limit = hearth.BlameRateLimit
-		acct  = hearth.BlameAccount
-	)
-	openAI := func(msg string) string { return fmt.Sprintf(`{"error":{"message":%q,"type":"x","code":null}}`, msg) }
+// What a verdict keeps of what the upstream said.
+func TestVerdictKeeps(t *testing.T) {
 	for _, c := range []struct {
-		name   string
-		status int
-		body   string
-		header http.Header
-		local  bool
-		want   Failure
+		name  string
+		judge judging
+		want  Failure
 	}{
-		{"500", 500, openAI("boom"), nil, false, Failure{Blame: blame, Raw: "boom"}},
-		{"502 of a proxy in HTML", 502, "<html><title>502 Bad Gateway</title></html>", nil, false, Failure{Blame: blame, Raw: "502 Bad Gateway"}},
-		{"503", 503, openAI("overloaded"), nil, false, Failure{Blame: blame, Raw: "overloaded"}},
-		{"503 with Retry-After", 503, "", http.Header{"Retry-After": {"7"}}, false, Failure{Blame: blame, Raw: "Service Unavailable"}},
-		{"529 overloaded", 529, openAI("Overloaded"), nil, false, Failure{Blame: blame, Raw: "Overloaded"}},
-		{"408", 408, "", nil, false, Failure{Blame: blame, Raw: "Request Timeout"}},
-		{"404 model withdrawn", 404, openAI("no such model"), nil, false, Failure{Blame: blame, Raw: "no such model"}},
-		{"405", 405, "", nil, false, Failure{Blame: blame, Raw: "Method Not Allowed"}},
-		{"407 of the operator's proxy", 407, "", nil, false, Failure{Blame: blame, Raw: "Proxy Authentication Required"}},
-		{"410", 410, "", nil, false, Failure{Blame: blame, Raw: "Gone"}},
-		{"redirect", 307, "elsewhere", nil, false, Failure{Blame: blame}},
-		{"not modified", 304, "", nil, false, Failure{Blame: blame}},
-		{"switching protocols", 101, "", nil, false, Failure{Blame: blame}},
-
-		{"429 with seconds", 429, openAI("slow down"), http.Header{"Retry-After": {"7"}}, false, Failure{Blame: limit, Raw: "slow down", RetryAfter: 7 * time.Second}},
-		{"429 without", 429, "", nil, false, Failure{Blame: limit, Raw: "Too Many Requests"}},
-		{"429 local", 429, "", nil, true, Failure{Blame: limit, Raw: "Too Many Requests"}},
-
-		{"401 quotes the key", 401, openAI("Incorrect API key provided: 9f8e7d6c"), nil, false, Failure{Blame: acct}},
-		{"401 of an engine", 401, openAI("Invalid API Key"), nil, true, Failure{Blame: blame}},
-		{"402", 402, openAI("key 9f8e7d6c has no credits"), nil, false, Failure{Blame: blame}},
-		{"402 wants fewer max_tokens", 402, openAI("This request requires more credits, or fewer max_tokens. You requested up to 65536 tokens, but can only afford 12"), nil, false,
-			Failure{Blame: none, Raw: "This request requires more credits, or fewer max_tokens. You requested up to 65536 tokens, but can only afford 12"}},
-		{"403", 403, openAI("key 9f8e7d6c may not"), nil, false, Failure{Blame: blame}},
-		{"403 that speaks of max_tokens", 403, openAI("fewer max_tokens"), nil, false, Failure{Blame: blame}},
-		{"403 with moderation data", 403, `{"error":{"code":403,"message":"flagged","metadata":{"reasons":["violence"],"flagged_input":"…"}}}`, nil, false,
-			Failure{Blame: none, Raw: "flagged"}},
-
-		{"400", 400, openAI("bad"), nil, false, Failure{Blame: none, Raw: "bad"}},
-		{"400 context overflow of llama-server", 400, `{"error":{"code":400,"message":"the request exceeds the available context size. try increasing the context size or enable context shift","type":"exceed_context_size_error","n_prompt_tokens":9000,"n_ctx":4096}}`, nil, true,
-			Failure{Blame: none, Raw: "the request exceeds the available context size. try increasing the context size or enable context shift"}},
-		{"400 context overflow of vLLM", 400, `{"object":"error","message":"This model's maximum context length is 4096 tokens.","type":"BadRequestError","param":null,"code":400}`, nil, true,
-			Failure{Blame: none, Raw: "This model's maximum context length is 4096 tokens."}},
-		{"400 of Ollama", 400, `{"error":"invalid message"}`, nil, true, Failure{Blame: none, Raw: "invalid message"}},
-		{"413", 413, "", nil, false, Failure{Blame: none, Raw: "Request Entity Too Large"}},
-		{"422", 422, `{"detail":[{"loc":["body"],"msg":"field required"}]}`, nil, false, Failure{Blame: none, Raw: `[{"loc":["body"],"msg":"field required"}]`}},
-		{"409", 409, "", nil, false, Failure{Blame: none, Raw: "Conflict"}},
-		{"451", 451, "", nil, false, Failure{Blame: none, Raw: "Unavailable For Legal Reasons"}},
-
-		{"500 no image projector", 500, openAI("image input is not supported - hint: if this is unexpected, you may need to provide the mmproj"), nil, true,
-			Failure{Blame: none, Raw: "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj"}},
-		{"500 bad JSON", 500, openAI("[json.exception.parse_error.101] parse error at line 1"), nil, true, Failure{Blame: none, Raw: "[json.exception.parse_error.101] parse error at line 1"}},
-		{"500 output parser", 500, openAI("Failed to parse input at pos 7"), nil, true, Failure{Blame: none, Raw: "Failed to parse input at pos 7"}},
-		{"500 context", 500, openAI("Context size has been exceeded."), nil, true, Failure{Blame: none, Raw: "Context size has been exceeded."}},
-		{"503 loading", 503, `{"error":{"message":"Loading model","type":"unavailable_error","code":503}}`, nil, true, Failure{Blame: none, Loading: true, Raw: "Loading model"}},
-		{"503 loading elsewhere", 503, `{"error":{"message":"Loading model","type":"unavailable_error","code":503}}`, nil, false, Failure{Blame: blame, Raw: "Loading model"}},
-		{"503 of an engine", 503, openAI("no slot"), nil, true, Failure{Blame: blame, Raw: "no slot"}},
+		{"the text", answered(500, said("boom")), Failure{Status: 500, Raw: "boom", Blame: hearth.BlameEndpoint}},
+		{"the title of a page", answered(502, "<html><title>502 Bad Gateway</title></html>"), Failure{Status: 502, Raw: "502 Bad Gateway", Blame: hearth.BlameEndpoint}},
+		{"the field", answered(400, `{"error":{"message":"no","param":"tools[0]"}}`), Failure{Status: 400, Raw: "no", Param: "tools[0]"}},
+		{"the words of a moderation", answered(403, `{"error":{"message":"flagged","metadata":{"reasons":[]}}}`), Failure{Status: 403, Raw: "flagged"}},
+		{"a list of reasons as it came", answered(422, `{"detail":[{"loc":["body"],"msg":"field required"}]}`), Failure{Status: 422, Raw: `[{"loc":["body"],"msg":"field required"}]`}},
+		{"a status of its own in the stream", inside(`{"error":{"code":429,"message":"slow"}}`), Failure{Status: 429, Raw: "slow", Blame: hearth.BlameRateLimit}},
+		{"the status of a word in the stream", inside(coding("server_error")), Failure{Status: 500, Raw: "m", Blame: hearth.BlameEndpoint}},
+		{"502 for what has no status", inside(`{"error":{"code":1302,"message":"x"}}`), Failure{Status: 502, Raw: "x", Blame: hearth.BlameEndpoint}},
+		{"a number before a word", inside(`{"error":{"code":503,"type":"rate_limit_error","message":"x"}}`), Failure{Status: 503, Raw: "x", Blame: hearth.BlameEndpoint}},
+		{"nothing of a redirect", answered(307, "elsewhere"), Failure{Status: 307, Blame: hearth.BlameEndpoint}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := judgeStatus(c.status, dialect.ReadError(c.status, []byte(c.body)), c.header, c.local, now)
-			if !strings.Contains(got.Message, fmt.Sprint(c.status)) {
-				t.Errorf("message %q does not name the status", got.Message)
-			}
-			c.want.Status = c.status
-			if d := cmp.Diff(c.want, judged(got)); d != "" {
-				t.Error(d)
-			}
-		})
-	}
-}
-
-func TestJudgeInBand(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		data string
-		want Failure
-	}{
-		{"code", `{"error":{"code":429,"message":"slow"}}`, Failure{Status: 429, Blame: hearth.BlameRateLimit, Raw: "slow"}},
-		{"code of a request's fault", `{"error":{"code":400,"message":"bad"}}`, Failure{Status: 400, Raw: "bad"}},
-		{"key refused", `{"error":{"code":401,"message":"key abc"}}`, Failure{Status: 401, Blame: hearth.BlameAccount}},
-		{"word for a code", `{"error":{"code":"server_error","message":"x"}}`, Failure{Status: 502, Blame: hearth.BlameEndpoint, Raw: "x"}},
-		{"code that is no status", `{"error":{"code":1302,"message":"x"}}`, Failure{Status: 502, Blame: hearth.BlameEndpoint, Raw: "x"}},
-		{"text", `{"error":"x"}`, Failure{Status: 502, Blame: hearth.BlameEndpoint, Raw: "x"}},
-		{"context gone mid-stream", `{"error":{"code":500,"message":"Context size has been exceeded."}}`, Failure{Status: 500, Raw: "Context size has been exceeded."}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			var s dialect.Stamp
-			_, chunk, err := s.AppendChunk(nil, []byte(c.data))
-			if err != nil || chunk.Err == nil {
-				t.Fatalf("AppendChunk = %+v, %v; want an in-band error", chunk, err)
-			}
-			if d := cmp.Diff(c.want, judged(judgeInBand(chunk.Err, false, now))); d != "" {
+			got := c.judge(t)
+			got.Message = ""
+			if d := cmp.Diff(c.want, got); d != "" {
 				t.Error(d)
 			}
 		})
@@ -167,6 +83,9 @@ func TestJudgeSend(t *testing.T) {
 		{"plain HTTP", errors.New("http: server gave HTTP response to HTTPS client"), nil, false, "TLS failure"},
 		{"not local", fmt.Errorf("dial: %w", errNotLocal), nil, false, errNotLocal.Error()},
 		{"EOF", io.EOF, nil, false, "the connection broke before an answer"},
+		{"headers too long", errors.New("net/http: server response headers exceeded 262144 bytes; aborted"), nil, false, "provider sent headers of more than 256 KiB"},
+		{"no HTTP", errors.New(`malformed HTTP response "SSH-2.0"`), nil, false, "provider does not speak HTTP"},
+		{"no gzip", fmt.Errorf("read: %w", gzip.ErrHeader), nil, false, "the answer is not the gzip that it is called"},
 		{"event too long", sse.ErrTooLong, nil, false, "the stream held an event of more than 32 MiB"},
 		{"first byte", gone, errFirstByte, true, errFirstByte.Error()},
 		{"answer", gone, errAnswer, true, errAnswer.Error()},
@@ -224,6 +143,11 @@ func TestRetryAfter(t *testing.T) {
 		{"reset in seconds", h("X-Ratelimit-Reset", "30"), 30 * time.Second},
 		{"reset as a moment in seconds", h("X-Ratelimit-Reset", fmt.Sprint(now.Add(time.Minute).Unix())), time.Minute},
 		{"reset as a moment in milliseconds", h("X-Ratelimit-Reset", fmt.Sprint(now.Add(1500*time.Millisecond).UnixMilli())), 1500 * time.Millisecond},
+		{"a moment as Anthropic writes it", h("Anthropic-Ratelimit-Requests-Reset", "2026-03-01T12:00:09Z"), 9 * time.Second},
+		{"what is used up, as Anthropic has it", h("Anthropic-Ratelimit-Requests-Reset", "2026-03-01T12:00:09Z", "Anthropic-Ratelimit-Requests-Remaining", "0", "Anthropic-Ratelimit-Tokens-Reset", "2026-03-01T13:00:00Z", "Anthropic-Ratelimit-Tokens-Remaining", "100"), 9 * time.Second},
+		{"the longer of two that are used up", h("X-Ratelimit-Reset-Requests", "20ms", "X-Ratelimit-Remaining-Requests", "0", "X-Ratelimit-Reset-Tokens", "9s", "X-Ratelimit-Remaining-Tokens", "0"), 9 * time.Second},
+		{"a limit of the day that is not used up", h("X-Ratelimit-Reset-Requests-Day", "33011", "X-Ratelimit-Remaining-Requests-Day", "99", "X-Ratelimit-Reset-Tokens-Minute", "11.5"), 11500 * time.Millisecond},
+		{"reset of the standard", h("Ratelimit-Reset", "30"), 30 * time.Second},
 		{"reset that is over", h("X-Ratelimit-Reset", fmt.Sprint(now.Add(-time.Minute).Unix())), 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -245,11 +169,15 @@ func TestHide(t *testing.T) {
 		{"nothing", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := Failure{Raw: c.raw}
-			if f.hide([]string{"another-secret", key}); f.Raw != c.want {
-				t.Errorf("Raw = %q, want %q", f.Raw, c.want)
+			f := Failure{Raw: c.raw, Param: "messages"}
+			if f.hide([]string{"another-secret", key}); f.Raw != c.want || f.Param != "messages" {
+				t.Errorf("Raw = %q, want %q; Param = %q", f.Raw, c.want, f.Param)
 			}
 		})
+	}
+	f := Failure{Param: "header " + key[:10]}
+	if f.hide([]string{key}); f.Param != "" {
+		t.Errorf("Param = %q", f.Param)
 	}
 	if s := appendSecret(appendSecret(nil, "1"), key); len(s) != 1 || s[0] != key {
 		t.Errorf("secrets = %q: a short header value stands in every text", s)
