@@ -37,6 +37,8 @@ type Options struct {
 	// FirstKeys is told the keys that the first start on an empty database made; user is empty if one was adopted. An
 	// error undoes the start: keys that nobody saw are of no use.
 	FirstKeys func(admin, user string) error
+	// Dial and LocalDial make the connections to providers and to engines, nil = as usual.
+	Dial, LocalDial upstream.Dialer
 }
 
 // App is a built gateway. Serve runs it, Close ends what Serve did not.
@@ -80,7 +82,7 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (a *App, err error
 	}
 	a.push(a.fleet.Close)
 	a.push(func(context.Context) error { return a.journal.Sync() }) // engines may take their time; records do not wait for them
-	if a.upstream, err = upstream.New(a.Catalog, upstream.Options{Agent: "hearth/" + o.Version}); err != nil {
+	if a.upstream, err = upstream.New(a.Catalog, upstream.Options{Agent: "hearth/" + o.Version, Dial: o.Dial, LocalDial: o.LocalDial}); err != nil {
 		return a, err
 	}
 	zone, err := cfg.Location()
