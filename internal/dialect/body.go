@@ -16,6 +16,7 @@ func (r *rewriter) body(dst []byte, choice int) []byte {
 	}
 	var content, refusal, details, joined bool
 	var thought []byte
+	from, base, same := r.i, len(dst), !r.whole
 	dst = append(dst, '{')
 	if r.whole {
 		dst = append(dst, `"role":"assistant"`...)
@@ -25,6 +26,7 @@ func (r *rewriter) body(dst []byte, choice int) []byte {
 		word := name(key)
 		if string(word) == "tool_calls" {
 			dst = r.toolCalls(dst, choice)
+			same = false
 			continue
 		}
 		v := r.value()
@@ -32,15 +34,18 @@ func (r *rewriter) body(dst []byte, choice int) []byte {
 		case r.bad:
 			return dst
 		case isNull(v) && leftOut(word), joined && string(word) == "reasoning":
+			same = false
 			continue
 		}
 		switch string(word) {
 		case "role":
 			if r.whole || string(v) != `"assistant"` {
+				same = false
 				continue
 			}
 		case "content":
 			if v[0] == '[' {
+				same = false
 				var more []byte
 				if v, more = joinParts(v, true); thought == nil && more != nil {
 					thought, joined = more, true
@@ -56,12 +61,16 @@ func (r *rewriter) body(dst []byte, choice int) []byte {
 			}
 		case "reasoning_details":
 			if string(v) == "[]" { // made from the text, if there is any
+				same = false
 				continue
 			}
 			details = v[0] == '['
 		}
 		r.contentful(word, v)
 		dst = appendMember(dst, key, v)
+	}
+	if same && !r.bad && (thought == nil || details) && len(dst) > base+1 { // nothing had to change, so not even a blank does
+		return append(dst[:base], r.b[from:r.i]...)
 	}
 	return r.endBody(dst, thought, content, refusal, details)
 }

@@ -241,12 +241,11 @@ func complete(b []byte) bool {
 	return !s.bad && s.kind() == 0 && s.i == len(b)
 }
 
-// fillArguments gives the calls of a choice that ends here without a word of arguments an empty object: into the list
-// of the delta just written if it has one, else into a list of its own.
-func (r *rewriter) fillArguments(dst []byte, choice int) []byte {
-	var list []byte
-	for i := range r.stamp.calls {
-		c := &r.stamp.calls[i]
+// withoutArguments lists the calls of a choice for which not one word of arguments has come, each with an empty object
+// for them, behind a comma; nil = there are none.
+func (s *Stamp) withoutArguments(choice int) (list []byte) {
+	for i := range s.calls {
+		c := &s.calls[i]
 		if c.choice != choice || len(c.args) > 0 || c.long {
 			continue
 		}
@@ -255,6 +254,13 @@ func (r *rewriter) fillArguments(dst []byte, choice int) []byte {
 		list = strconv.AppendInt(list, int64(c.ours), 10)
 		list = append(list, `,"function":{"arguments":"{}"}}`...)
 	}
+	return list
+}
+
+// fillArguments gives the calls of a choice that ends here without a word of arguments an empty object: into the list
+// of the delta just written if it has one, else into a list of its own.
+func (r *rewriter) fillArguments(dst []byte, choice int) []byte {
+	list := r.stamp.withoutArguments(choice)
 	switch {
 	case list == nil:
 		return dst

@@ -7,12 +7,15 @@ var finishWords = map[string]string{
 	"stop": "stop", "eos": "stop", "eos_token": "stop", "end_turn": "stop", "stop_sequence": "stop", "end": "stop",
 	"complete": "stop", "completed": "stop", "finished": "stop",
 	"length": "length", "max_tokens": "length", "max_output_tokens": "length", "model_length": "length",
-	"model_context_window_exceeded": "length", "max_completion_tokens": "length",
+	"model_context_window_exceeded": "length", "max_completion_tokens": "length", "max_new_tokens": "length",
+	"max_length": "length", "limit": "length", "context_length_exceeded": "length",
 	"tool_calls": "tool_calls", "function_call": "tool_calls", "tool_use": "tool_calls", "tool_call": "tool_calls",
-	"content_filter": "content_filter", "safety": "content_filter", "refusal": "content_filter",
-	"recitation": "content_filter", "sensitive": "content_filter", "prohibited_content": "content_filter",
-	"blocklist": "content_filter", "spii": "content_filter",
-	"error": "error", "abort": "error", "network_error": "error", "insufficient_system_resource": "error",
+	"content_filter": "content_filter", "content_filtered": "content_filter", "safety": "content_filter",
+	"refusal": "content_filter", "recitation": "content_filter", "sensitive": "content_filter",
+	"prohibited_content": "content_filter", "blocklist": "content_filter", "spii": "content_filter",
+	"image_safety": "content_filter", "error_toxic": "content_filter", "guardrail_intervened": "content_filter",
+	"error": "error", "abort": "error", "network_error": "error", "server_error": "error",
+	"insufficient_system_resource": "error", "malformed_function_call": "error",
 }
 
 // finishReason is OpenAI's word for a vendor's; an unknown one is a stop.

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"strconv"
+
+	"myip.co.kr/hearth"
 )
 
 var (
@@ -26,7 +28,9 @@ type rewriter struct {
 	fingerprint bool
 	failed      bool // the text calls itself an error
 
-	silent reason // of a choice of a whole answer for which the upstream gave none
+	spare  hearth.Usage // counts found elsewhere than in the usage object
+	timed  hearth.Usage // as llama-server's timings tell it
+	silent reason       // of a choice of a whole answer for which the upstream gave none
 
 	bodyEnd, callsEnd int // where the delta of the choice being written ends, and its list of calls; 0 = it has none
 }
@@ -55,6 +59,7 @@ func (r *rewriter) document(dst []byte) ([]byte, error) {
 	if f := &r.fact; f.Finish == "" && f.Content && f.Err == nil {
 		f.Finish, f.Native = r.silent.ours, r.silent.native
 	}
+	r.settleUsage()
 	return dst, nil
 }
 
@@ -89,6 +94,18 @@ func (r *rewriter) object(dst []byte) []byte {
 			}
 		case "usage":
 			r.fact.Usage = r.usage(r.fact.Usage)
+		case "timings":
+			v := r.value()
+			u, ok := timings(v)
+			if !ok {
+				dst = appendMember(dst, key, v)
+				continue
+			}
+			r.timed = u
+		case "x_groq":
+			v := r.value()
+			r.groq(v)
+			dst = appendMember(dst, key, v)
 		case "choices":
 			dst = r.choiceList(dst)
 		case "error":
@@ -196,11 +213,13 @@ func (r *rewriter) choice(dst []byte) []byte {
 			}
 		case "logprobs":
 			v := r.value()
-			if bytes.Contains(v, []byte(`"token_logprobs"`)) { // the shape of the older completions API
+			if olderLogprobs(v) {
 				v = []byte("null")
 			}
 			logprobs = true
 			dst = appendMember(dst, key, v)
+		case "usage": // Moonshot
+			r.spare = r.usage(r.spare)
 		case "error":
 			if v := r.value(); !isNull(v) && !r.bad {
 				r.fact.Err = inBand(v)
@@ -225,6 +244,25 @@ func (r *rewriter) choice(dst []byte) []byte {
 		dst = append(dst, `,"logprobs":null`...)
 	}
 	return append(r.finish(dst, finish, native, number), '}')
+}
+
+// olderLogprobs says whether v has the shape of the older completions API: lists that run in parallel.
+func olderLogprobs(v []byte) bool {
+	if !bytes.Contains(v, []byte(`"token`)) {
+		return false
+	}
+	s := scan{b: v}
+	if s.kind() != '{' {
+		return false
+	}
+	s.open()
+	for key, ok := s.key(); ok; key, ok = s.key() {
+		switch s.value(); string(name(key)) {
+		case "token_logprobs", "tokens":
+			return true
+		}
+	}
+	return false
 }
 
 var deltaKey = []byte(`"delta"`)

@@ -25,7 +25,8 @@ type Stamp struct {
 	called     uint64 // choices (0–63) that have called a tool
 	cut        uint64 // choices (0–63) that ended before they were complete: at the output limit, for one
 	calls      []call
-	kept       int // bytes of arguments in calls
+	kept       int  // bytes of arguments in calls
+	counted    bool // usage was reported
 }
 
 // Chunk is what one chunk of an upstream's stream said.
@@ -72,8 +73,14 @@ func (s *Stamp) appendChunk(dst []byte, r rewriter) ([]byte, Chunk, error) {
 // AppendFinal appends the last chunk of a stream: an empty delta that repeats the finish reasons, and the usage.
 func (s *Stamp) AppendFinal(dst []byte, finish, native string, u hearth.Usage, b hearth.Bill) []byte {
 	dst = s.appendCreated(s.appendHead(dst, "chat.completion.chunk"))
-	dst = append(dst, `,"choices":[{"index":0,"delta":{},`...)
-	dst = appendFinish(dst, s.FinishReason(finish), native)
+	dst = append(dst, `,"choices":[{"index":0,"delta":{`...)
+	said := s.FinishReason(finish)
+	if said == "tool_calls" { // a stream without a finish reason ends here
+		if list := s.withoutArguments(0); list != nil {
+			dst = append(append(append(dst, `"tool_calls":[`...), list[1:]...), ']')
+		}
+	}
+	dst = appendFinish(append(dst, "},"...), said, native)
 	dst = append(dst, `}],"usage":`...)
 	dst = AppendUsage(dst, u, b)
 	return append(dst, '}')

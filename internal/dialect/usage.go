@@ -9,7 +9,14 @@ import (
 )
 
 // tokenCounts are the counts of a usage object as they stand there; -1 is absent.
-type tokenCounts struct{ prompt, completion, total, cached, written, reasoning int64 }
+type tokenCounts struct {
+	prompt, completion, total  int64
+	input, output              int64 // in the words of Anthropic and of OpenAI's newer API
+	cached, written, reasoning int64
+	read, created              int64 // Anthropic's words for cached and written; its input does not include them
+}
+
+var noCounts = tokenCounts{-1, -1, -1, -1, -1, -1, -1, -1, -1, -1}
 
 // usage reads the usage object that comes next. Without usable counts it returns before.
 func (s *scan) usage(before hearth.Usage) hearth.Usage {
@@ -17,7 +24,7 @@ func (s *scan) usage(before hearth.Usage) hearth.Usage {
 		s.value()
 		return before
 	}
-	t := tokenCounts{-1, -1, -1, -1, -1, -1}
+	t := noCounts
 	s.open()
 	for key, ok := s.key(); ok; key, ok = s.key() {
 		switch string(name(key)) {
@@ -27,9 +34,19 @@ func (s *scan) usage(before hearth.Usage) hearth.Usage {
 			s.count(&t.completion)
 		case "total_tokens":
 			s.count(&t.total)
-		case "prompt_cache_hit_tokens": // DeepSeek
+		case "input_tokens":
+			s.count(&t.input)
+		case "output_tokens":
+			s.count(&t.output)
+		case "prompt_cache_hit_tokens", "cached_tokens": // DeepSeek; Moonshot
 			s.count(&t.cached)
-		case "prompt_tokens_details", "completion_tokens_details":
+		case "cache_read_input_tokens":
+			s.count(&t.read)
+		case "cache_creation_input_tokens":
+			s.count(&t.created)
+		case "reasoning_tokens": // Perplexity
+			s.count(&t.reasoning)
+		case "prompt_tokens_details", "completion_tokens_details", "input_tokens_details", "output_tokens_details":
 			s.details(&t)
 		default:
 			s.value()
@@ -61,9 +78,12 @@ func (s *scan) details(t *tokenCounts) {
 	}
 }
 
-// count reads a number into n, which keeps its value if the number is none.
+// maxCount is more than any answer has, and little enough that sums cannot overflow.
+const maxCount = 1 << 53
+
+// count reads a number into n, which keeps its value if the number is none, or absurd.
 func (s *scan) count(n *int64) {
-	if v, ok := count(s.value()); ok {
+	if v, ok := count(s.value()); ok && v <= maxCount {
 		*n = v
 	}
 }
@@ -71,13 +91,11 @@ func (s *scan) count(n *int64) {
 // usage brings the counts into Hearth's one meaning. Details that contradict the totals are dropped: the tokens
 // then count at the full price of a prompt or completion.
 func (t *tokenCounts) usage() (hearth.Usage, bool) {
+	t.translate()
 	if t.prompt < 0 || t.completion < 0 {
 		return hearth.Usage{}, false
 	}
 	u := hearth.Usage{PromptTokens: t.prompt, CompletionTokens: t.completion, Reported: true}
-	if !u.Valid() {
-		return hearth.Usage{}, false
-	}
 	full := u
 	u.CachedTokens, u.CacheWriteTokens = max(t.cached, 0), max(t.written, 0)
 	if !u.Valid() {
@@ -85,13 +103,111 @@ func (t *tokenCounts) usage() (hearth.Usage, bool) {
 	}
 	full = u
 	u.ReasoningTokens = max(t.reasoning, 0)
-	if u.ReasoningTokens > 0 && t.total-t.prompt-t.completion == u.ReasoningTokens { // xAI counts them apart
-		u.CompletionTokens += u.ReasoningTokens
-	}
 	if !u.Valid() {
 		u = full
 	}
 	return u, true
+}
+
+// translate fills prompt, completion, cached, written and reasoning from the vendors' words, so that prompt holds all
+// tokens of the prompt and completion all that were made.
+func (t *tokenCounts) translate() {
+	apart := t.prompt < 0 && (t.read >= 0 || t.created >= 0)
+	if t.prompt < 0 {
+		t.prompt = t.input
+	}
+	if t.completion < 0 {
+		t.completion = t.output
+	}
+	if t.cached < 0 {
+		t.cached = t.read
+	}
+	if t.written < 0 {
+		t.written = t.created
+	}
+	if apart && t.prompt >= 0 {
+		t.prompt += max(t.cached, 0) + max(t.written, 0)
+		return
+	}
+	if t.completion < 0 && t.prompt >= 0 && t.total >= t.prompt {
+		t.completion = t.total - t.prompt
+	}
+	rest := t.total - t.prompt - t.completion
+	if t.prompt < 0 || t.completion < 0 || rest <= 0 {
+		return
+	}
+	switch {
+	case rest == t.reasoning: // xAI counts them apart
+		t.completion += rest
+	case rest == t.cached || rest == max(t.cached, 0)+max(t.written, 0): // of the prompt, but not in it
+		t.prompt += rest
+	case t.reasoning < 0: // Google counts thoughts in the total only
+		t.reasoning = rest
+		t.completion += rest
+	}
+}
+
+// timings reads llama-server's timings of an answer, from which its usage can be told when it gives none; ok is false
+// for what another upstream means by that name.
+func timings(v []byte) (u hearth.Usage, ok bool) {
+	prompt, cached, made := int64(-1), int64(0), int64(-1)
+	s := scan{b: v}
+	if s.kind() != '{' {
+		return u, false
+	}
+	s.open()
+	for key, more := s.key(); more; key, more = s.key() {
+		switch string(name(key)) {
+		case "prompt_n":
+			s.count(&prompt)
+		case "cache_n":
+			s.count(&cached)
+		case "predicted_n":
+			s.count(&made)
+		default:
+			s.value()
+		}
+	}
+	if prompt < 0 || made < 0 {
+		return u, false
+	}
+	return hearth.Usage{PromptTokens: prompt + cached, CachedTokens: cached, CompletionTokens: made, Reported: true}, true
+}
+
+// groq looks into Groq's own member: older models give usage only there, and errors that end a stream.
+func (r *rewriter) groq(v []byte) {
+	s := scan{b: v}
+	if s.kind() != '{' {
+		return
+	}
+	s.open()
+	for key, ok := s.key(); ok; key, ok = s.key() {
+		switch string(name(key)) {
+		case "usage":
+			r.spare = s.usage(r.spare)
+		case "error":
+			if e := s.value(); len(e) > 2 && !isNull(e) {
+				r.fact.Err = inBand(e)
+			}
+		default:
+			s.value()
+		}
+	}
+}
+
+// settleUsage falls back to counts found elsewhere than in the usage object. llama-server's timings are an answer's
+// only in its last chunk, and never in the place of usage.
+func (r *rewriter) settleUsage() {
+	f := &r.fact
+	switch {
+	case f.Usage.Reported:
+	case r.spare.Reported:
+		f.Usage = r.spare
+	case f.Finish != "" && !r.stamp.counted:
+		f.Usage = r.timed
+		return
+	}
+	r.stamp.counted = r.stamp.counted || f.Usage.Reported
 }
 
 // AppendUsage appends the usage object: the upstream's counts, and what they cost. Amounts are JSON numbers that
