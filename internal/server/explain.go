@@ -32,9 +32,9 @@ type Candidate struct {
 	Priority     int       `json:"priority"`
 	Local        bool      `json:"local"`
 	Slot         *SlotView `json:"slot,omitempty"`
-	Context      *int      `json:"context_length"`       // window in tokens, null = not known
+	Context      *int      `json:"context_length"`      // window in tokens, null = not known
 	MaxTokens    int       `json:"max_tokens,omitzero"` // what the output cap is lowered to for this endpoint
-	Share        *float64  `json:"share"`                // of its tier's traffic, null = the order is not drawn
+	Share        *float64  `json:"share"`               // of its tier's traffic, null = the order is not drawn
 	Cost         Cost      `json:"cost"`
 	Speed        *Speed    `json:"speed"`  // of the last 5 minutes, null = nothing was measured
 	Reason       string    `json:"reason"` // why it stands where it stands

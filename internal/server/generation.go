@@ -1,8 +1,10 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -122,9 +124,10 @@ func (s *Server) generation(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) generationJSON(g *hearth.Generation, numeric bool) generationJSON {
+	responses, dropped := s.responses(g, numeric)
 	j := generationJSON{
 		ID: g.ID, UpstreamID: orNull(g.UpstreamID), CreatedAt: g.CreatedAt.UTC().Format(time.RFC3339Nano), Model: orNull(g.Model),
-		ProviderName: orNull(g.Provider), ProviderResponses: s.responses(g, numeric), APIType: g.APIType, Origin: g.Origin,
+		ProviderName: orNull(g.Provider), ProviderResponses: responses, APIType: g.APIType, Origin: g.Origin,
 		HTTPReferer: orNull(g.Referer), UserAgent: orNull(g.UserAgent), DataRegion: "global", Streamed: g.Streamed,
 		Cancelled: g.Cancelled, FinishReason: orNull(g.FinishReason), NativeFinishReason: orNull(g.NativeFinish),
 		Latency: orNull(g.FirstToken.Milliseconds()), GenerationTime: orNull(g.Generating.Milliseconds()),
@@ -135,7 +138,7 @@ func (s *Server) generationJSON(g *hearth.Generation, numeric bool) generationJS
 		Usage:       g.Bill.Cost, TotalCost: g.Bill.Cost, UpstreamCost: &g.Bill.Cost, Currency: g.Bill.Currency,
 		UsageSource: "upstream", Requested: g.Requested, Endpoint: orNull(g.Endpoint), Estimate: g.Estimate, Status: g.HTTP,
 		Error: orNull(g.Error), Duration: g.Duration.Milliseconds(), Title: orNull(g.Title),
-		Notes: append([]string{}, g.Notes...), Dropped: excluded(g.Drops),
+		Notes: append([]string{}, g.Notes...), Dropped: dropped,
 		CostDetails: costJSON{
 			PromptCost: g.Bill.PromptCost, CompletionCost: g.Bill.CompletionCost,
 			ProviderCost: g.Bill.Upstream.String(), ProviderIn: g.Bill.ListIn,
@@ -151,14 +154,17 @@ func (s *Server) generationJSON(g *hearth.Generation, numeric bool) generationJS
 	return j
 }
 
-// responses are all candidates tried or skipped up to the winner, in chain order. What the caller's own conditions
-// excluded stands in dropped only.
-func (s *Server) responses(g *hearth.Generation, numeric bool) []responseJSON {
-	out := []responseJSON{}
-	drops := g.Drops
+// responses are all candidates tried or skipped up to the winner, in chain order, and the drops that do not stand among
+// them: what the caller excluded, and what would have stood behind the winner.
+func (s *Server) responses(g *hearth.Generation, numeric bool) ([]responseJSON, []Dropped) {
+	out, rest := []responseJSON{}, []Dropped{}
+	drops := slices.Clone(g.Drops)
+	slices.SortStableFunc(drops, func(a, b hearth.Drop) int { return cmp.Compare(a.Before, b.Before) })
 	skipped := func(upTo int) {
 		for len(drops) > 0 && drops[0].Before <= upTo {
-			if d := drops[0]; d.Skip != "" {
+			if d := drops[0]; d.Skip == "" {
+				rest = append(rest, dropped(d))
+			} else {
 				out = append(out, responseJSON{
 					Status: word(d.Skip, numeric), SkipReason: orNull(string(d.Skip)), ProviderName: s.providerName(d.Provider),
 					EndpointID: d.Endpoint, Model: d.Model, Message: orNull(d.Reason),
@@ -174,17 +180,20 @@ func (s *Server) responses(g *hearth.Generation, numeric bool) []responseJSON {
 			ID: orNull(a.UpstreamID), Latency: a.Latency.Milliseconds(), SlotWait: a.SlotWait.Milliseconds(), Message: orNull(a.Message),
 		}
 		switch {
-		case a.Skip != "":
-			j.Status = word(a.Skip, numeric)
 		case a.Status != 0:
 			j.Status = a.Status
+		case a.Skip != "":
+			j.Status = word(a.Skip, numeric)
 		}
 		out = append(out, j)
 	}
 	if g.Endpoint == "" && !g.Cancelled { // the chain was walked to its end
 		skipped(len(g.Attempts))
 	}
-	return out
+	for _, d := range drops {
+		rest = append(rest, dropped(d))
+	}
+	return out, rest
 }
 
 // Dropped is one candidate that was left out, and why.
@@ -199,17 +208,6 @@ type Dropped struct {
 
 func dropped(d hearth.Drop) Dropped {
 	return Dropped{d.Model, d.Provider, d.Endpoint, d.Stage, d.Reason, d.Skip}
-}
-
-// excluded are the drops that do not stand in provider_responses: those by the caller's own conditions.
-func excluded(drops []hearth.Drop) []Dropped {
-	out := []Dropped{}
-	for _, d := range drops {
-		if d.Skip == "" {
-			out = append(out, dropped(d))
-		}
-	}
-	return out
 }
 
 // word is a skip word as a status: null for clients that can only read numbers.

@@ -44,31 +44,40 @@ func TestResponses(t *testing.T) {
 		g       hearth.Generation
 		numeric bool
 		want    []string
+		dropped string // endpoints
 	}{
-		{"nothing happened", hearth.Generation{}, false, []string{}},
+		{"nothing happened", hearth.Generation{}, false, []string{}, ""},
 		{"dropped ones stand where they would have been tried", hearth.Generation{
 			Drops:    []hearth.Drop{drop(0, hearth.SkipContext), drop(1, hearth.SkipCooldown), drop(2, hearth.SkipRateLimited)},
 			Attempts: []hearth.Attempt{tried("t0", 0, hearth.SkipBusy), tried("t1", 200, "")}, Endpoint: "t1",
-		}, false, []string{"d0 context_length", "t0 slot_busy", "d1 cooldown", "t1 200"}},
+		}, false, []string{"d0 context_length", "t0 slot_busy", "d1 cooldown", "t1 200"}, "d2"},
 		{"all of them when nobody answered", hearth.Generation{
 			Drops:    []hearth.Drop{drop(0, hearth.SkipContext), drop(1, hearth.SkipCooldown), drop(1, hearth.SkipRateLimited)},
 			Attempts: []hearth.Attempt{tried("t0", 500, "")},
-		}, false, []string{"d0 context_length", "t0 500", "d1 cooldown", "d1 rate_limited"}},
+		}, false, []string{"d0 context_length", "t0 500", "d1 cooldown", "d1 rate_limited"}, ""},
+		{"drops of one stage after those of another", hearth.Generation{
+			Drops:    []hearth.Drop{drop(1, hearth.SkipContext), drop(0, ""), drop(0, hearth.SkipCooldown), drop(2, hearth.SkipOverBudget)},
+			Attempts: []hearth.Attempt{tried("t0", 500, ""), tried("t1", 200, "")}, Endpoint: "t1",
+		}, false, []string{"d0 cooldown", "t0 500", "d1 context_length", "t1 200"}, "d0 d2"},
+		{"an upstream that was tried keeps its code although the caller left", hearth.Generation{
+			Attempts: []hearth.Attempt{tried("t0", 200, hearth.SkipCancelled)}, Endpoint: "t0", Cancelled: true,
+		}, false, []string{"t0 200"}, ""},
 		{"none behind the one at which the caller left", hearth.Generation{
 			Drops:    []hearth.Drop{drop(0, hearth.SkipContext), drop(1, hearth.SkipCooldown)},
 			Attempts: []hearth.Attempt{tried("t0", 0, hearth.SkipCancelled)}, Cancelled: true,
-		}, false, []string{"d0 context_length", "t0 cancelled"}},
+		}, false, []string{"d0 context_length", "t0 cancelled"}, "d1"},
 		{"what the caller excluded is left out", hearth.Generation{
 			Drops: []hearth.Drop{drop(0, ""), drop(0, hearth.SkipCooldown)}, Attempts: []hearth.Attempt{tried("t0", 200, "")}, Endpoint: "t0",
-		}, false, []string{"d0 cooldown", "t0 200"}},
+		}, false, []string{"d0 cooldown", "t0 200"}, "d0"},
 		{"no word where numbers are asked for", hearth.Generation{
 			Drops: []hearth.Drop{drop(0, hearth.SkipContext)}, Attempts: []hearth.Attempt{tried("t0", 0, hearth.SkipLoading), tried("t1", 429, "")},
-		}, true, []string{"d0 <nil>", "t0 <nil>", "t1 429"}},
-		{"neither a code nor a word", hearth.Generation{Attempts: []hearth.Attempt{tried("t0", 0, "")}}, false, []string{"t0 <nil>"}},
+		}, true, []string{"d0 <nil>", "t0 <nil>", "t1 429"}, ""},
+		{"neither a code nor a word", hearth.Generation{Attempts: []hearth.Attempt{tried("t0", 0, "")}}, false, []string{"t0 <nil>"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := []string{}
-			for _, r := range s.responses(&c.g, c.numeric) {
+			responses, rest := s.responses(&c.g, c.numeric)
+			for _, r := range responses {
 				got = append(got, fmt.Sprint(r.EndpointID, " ", r.Status))
 				if strings.HasPrefix(r.EndpointID, "d") && (r.ProviderName != "Acme AI" || r.SkipReason == nil || r.Message == nil) {
 					t.Errorf("a dropped candidate without its name, word or reason: %+v", r)
@@ -76,6 +85,13 @@ func TestResponses(t *testing.T) {
 			}
 			if d := cmp.Diff(c.want, got); d != "" {
 				t.Error(d)
+			}
+			var names []string
+			for _, d := range rest {
+				names = append(names, d.Endpoint)
+			}
+			if got := strings.Join(names, " "); got != c.dropped || rest == nil {
+				t.Errorf("dropped %q, want %q", got, c.dropped)
 			}
 		})
 	}

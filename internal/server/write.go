@@ -25,17 +25,35 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	} else if e.Err != nil {
 		s.Log.Warn("request refused", "path", r.URL.Path, "type", e.Type, "err", e.Err)
 	}
-	h := w.Header()
+	status, h := e.HTTPStatus(), w.Header()
+	busy := status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable
+	if busy && e.RetryAfter <= 0 { // clients without a number make up their own, some of them 0
+		c := *e
+		c.RetryAfter, e = defaultRetry, &c
+	}
 	if e.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(wholeSeconds(e.RetryAfter)))
 	}
-	if !e.Type.Retryable() || e.Status == http.StatusMethodNotAllowed {
+	if !worthRetry(e.Type, status) {
 		h.Set("X-Should-Retry", "false")
 	}
-	if e.HTTPStatus() == http.StatusUnauthorized {
+	if status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer")
 	}
-	send(w, e.HTTPStatus(), relay.AppendError(nil, e))
+	send(w, status, relay.AppendError(nil, e))
+}
+
+// defaultRetry is what a caller who comes too early is told when nothing better is known.
+const defaultRetry = 5 * time.Second
+
+// worthRetry says whether the same request may succeed later. An upstream's rejection that is passed on under its own
+// status may not.
+func worthRetry(t hearth.ErrorType, status int) bool {
+	switch status {
+	case http.StatusTooManyRequests, http.StatusRequestTimeout, http.StatusTooEarly:
+		return true
+	}
+	return t.Retryable() && status >= http.StatusInternalServerError
 }
 
 // wholeSeconds rounds a duration up: who comes back sooner comes too soon.
