@@ -20,40 +20,40 @@ const (
 
 // incapable says what the endpoint cannot do that the request needs. Tools, a response format and media drop it only if it
 // declares that it lacks them. The window comes last: an endpoint that is out for it alone might be asked to count.
-func (b *builder) incapable(c *hearth.Candidate) out {
+func (b *builder) incapable(c *hearth.Candidate) *out {
 	e, req := c.Endpoint, b.Request
 	if b.needs {
 		if what, why := b.unsupported(e); what != 0 {
 			b.failed.lacks |= what
-			return out{stage: hearth.StageCapability, reason: why}
+			return &out{stage: hearth.StageCapability, reason: why}
 		}
 	}
 	if e.Slot == nil && e.MaxOutput > 0 && req.MaxTokens > e.MaxOutput {
 		b.failed.lacks |= lackOutput
 		b.failed.output = max(b.failed.output, e.MaxOutput)
-		return out{stage: hearth.StageCapability, reason: fmt.Sprintf("gives at most %d tokens, max_tokens is %d", e.MaxOutput, req.MaxTokens)}
+		return &out{stage: hearth.StageCapability, reason: fmt.Sprintf("gives at most %d tokens, max_tokens is %d", e.MaxOutput, req.MaxTokens)}
 	}
 	if e.Context == 0 {
-		return out{}
+		return nil
 	}
 	tokens, exact := b.prompt(e)
 	if tokens > e.Context {
 		b.failed.tooLong(tokens, e.Context, exact)
-		return out{hearth.StageCapability, windowReason(tokens, e.Context, exact), hearth.SkipContext}
+		return &out{hearth.StageCapability, windowReason(tokens, e.Context, exact), hearth.SkipContext}
 	}
 	if e.Slot == nil {
-		return out{}
+		return nil
 	}
 	if !exact && tokens > e.Context/4*3 {
 		if bound := b.bound(e); bound > e.Context && engine(e).Truncates {
 			b.failed.tooLong(bound, e.Context, false)
-			return out{hearth.StageCapability, fmt.Sprintf("the prompt may have %d tokens, window %d, and its engine cuts a longer one without a word", bound, e.Context), hearth.SkipContext}
+			return &out{hearth.StageCapability, fmt.Sprintf("the prompt may have %d tokens, window %d, and its engine cuts a longer one without a word", bound, e.Context), hearth.SkipContext}
 		}
 	}
 	if rest := e.Context - tokens; req.MaxTokens > rest && engine(e).RefusesCap {
 		c.MaxTokens, b.lowered = max(rest, 1), true
 	}
-	return out{}
+	return nil
 }
 
 // unsupported says what of the things the request needs the endpoint declares to lack.

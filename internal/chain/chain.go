@@ -122,7 +122,7 @@ func (b *builder) expand(w wanted) {
 			continue
 		}
 		c := hearth.Candidate{Endpoint: e, Reason: reasonPriority}
-		if why := b.filter(&c); why.reason != "" {
+		if why := b.filter(&c); why != nil {
 			b.leaveOut(e, why)
 		}
 		b.chain.Candidates = append(b.chain.Candidates, c)

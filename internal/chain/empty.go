@@ -27,7 +27,7 @@ func (f *failure) tooLong(need, window int, exact bool) {
 	}
 }
 
-func (f *failure) cooling(h hearth.EndpointHealth) {
+func (f *failure) cooling(h *hearth.EndpointHealth) {
 	if f.back.IsZero() || h.Until.Before(f.back) {
 		f.back = h.Until
 	}

@@ -20,37 +20,37 @@ type out struct {
 }
 
 // filter puts an endpoint through the stages. The first that fails names the drop.
-func (b *builder) filter(c *hearth.Candidate) out {
+func (b *builder) filter(c *hearth.Candidate) *out {
 	e := c.Endpoint
 	if b.policy {
 		if why := b.keyBars(e); why != "" {
-			return out{stage: hearth.StageKey, reason: why}
+			return &out{stage: hearth.StageKey, reason: why}
 		}
 	}
 	if e.Disabled {
-		return out{stage: hearth.StageConditions, reason: "the endpoint is disabled"}
+		return &out{stage: hearth.StageConditions, reason: "the endpoint is disabled"}
 	}
 	if b.strict {
 		if why := b.conditionsBar(e); why != "" {
-			return out{stage: hearth.StageConditions, reason: why}
+			return &out{stage: hearth.StageConditions, reason: why}
 		}
 	}
-	if why := b.incapable(c); why.reason != "" {
+	if why := b.incapable(c); why != nil {
 		return why
 	}
-	if h := b.health(e); h.Out(b.Now) {
+	if h := b.health(e); h != nil && h.Out(b.Now) {
 		if !b.lastResort(e, h) {
-			return out{hearth.StageHealth, healthReason(h, b.Now), h.Skip}
+			return &out{hearth.StageHealth, healthReason(h, b.Now), h.Skip}
 		}
 		c.LastResort, b.cooled = true, true
 	}
 	if b.Left != nil {
 		if worst := b.worst(c); worst > left(*b.Left) {
 			b.failed.unaffordable(worst)
-			return out{hearth.StageCredits, "could cost up to " + amount(worst) + ", more than what the key has left", hearth.SkipOverBudget}
+			return &out{hearth.StageCredits, "could cost up to " + amount(worst) + ", more than what the key has left", hearth.SkipOverBudget}
 		}
 	}
-	return out{}
+	return nil
 }
 
 // keyBars says why the API key may not use the endpoint.
@@ -152,16 +152,16 @@ func quantization(q string) string {
 	return strings.ToLower(q)
 }
 
-func (b *builder) health(e *hearth.Endpoint) hearth.EndpointHealth {
-	if e.Index < len(b.Views.Health) {
-		return b.Views.Health[e.Index]
+func (b *builder) health(e *hearth.Endpoint) *hearth.EndpointHealth {
+	if e.Index < len(b.Views.Health) && b.Views.Health[e.Index].Skip != "" {
+		return &b.Views.Health[e.Index]
 	}
-	return hearth.EndpointHealth{}
+	return nil
 }
 
 // lastResort says whether an endpoint that is out is tried all the same, behind everything else: it is in cooldown, and
 // not the only one of its tier that could serve the request.
-func (b *builder) lastResort(e *hearth.Endpoint, h hearth.EndpointHealth) bool {
+func (b *builder) lastResort(e *hearth.Endpoint, h *hearth.EndpointHealth) bool {
 	if !b.LastResort || e.Local() || h.Skip != hearth.SkipCooldown {
 		return false
 	}
@@ -170,11 +170,11 @@ func (b *builder) lastResort(e *hearth.Endpoint, h hearth.EndpointHealth) bool {
 			return false
 		}
 		try := *b // what is found out about o here must not be kept
-		return try.incapable(&hearth.Candidate{Endpoint: o}).reason == ""
+		return try.incapable(&hearth.Candidate{Endpoint: o}) == nil
 	})
 }
 
-func healthReason(h hearth.EndpointHealth, now time.Time) string {
+func healthReason(h *hearth.EndpointHealth, now time.Time) string {
 	word := "cooling down after failures"
 	if h.Skip == hearth.SkipRateLimited {
 		word = "rate limited by the provider"

@@ -3,7 +3,7 @@ package chain
 import "myip.co.kr/hearth"
 
 // leaveOut remembers that an endpoint is out. It stays in the list until takeOut, so that it finds its place.
-func (b *builder) leaveOut(e *hearth.Endpoint, why out) {
+func (b *builder) leaveOut(e *hearth.Endpoint, why *out) {
 	if b.dropAt == nil {
 		b.dropAt = make([]int32, len(b.Views.Catalog.Endpoints))
 	}

@@ -28,7 +28,10 @@ func (b *builder) mayCount(e *hearth.Endpoint) bool {
 	if e.Slot == nil || e.Slot.Index >= len(b.Views.Slots) || b.Views.Slots[e.Slot.Index].State != hearth.SlotReady {
 		return false
 	}
-	if _, counted := b.prompt(e); counted || b.health(e).Out(b.Now) {
+	if _, counted := b.prompt(e); counted {
+		return false
+	}
+	if h := b.health(e); h != nil && h.Out(b.Now) {
 		return false
 	}
 	return engine(e).Counts != hearth.CountsNot

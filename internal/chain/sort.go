@@ -169,22 +169,28 @@ func expected(e *hearth.Endpoint, req *hearth.Request) float64 {
 func sortByPrice(cs []hearth.Candidate, req *hearth.Request) {
 	var fewPrices [32]float64
 	var fewPlaces [32]int
-	var fewOld [32]hearth.Candidate
-	price, place, old := fewPrices[:0], fewPlaces[:0], append(fewOld[:0], cs...)
-	for i := range old {
-		e := old[i].Endpoint
+	price, place := fewPrices[:0], fewPlaces[:0]
+	for i := range cs {
+		e := cs[i].Endpoint
 		p := expected(e, req)
 		price, place = append(price, p), append(place, i)
 		j := i
-		for ; j > 0 && (p < price[j-1] || p == price[j-1] && e.Tag < old[place[j-1]].Endpoint.Tag); j-- {
+		for ; j > 0 && (p < price[j-1] || p == price[j-1] && e.Tag < cs[place[j-1]].Endpoint.Tag); j-- {
 			price[j], place[j] = price[j-1], place[j-1]
 		}
 		price[j], place[j] = p, i
 	}
-	for i, was := range place {
-		if was != i {
-			cs[i] = old[was]
+	for i := range place { // each cycle of the permutation in turn
+		if place[i] == i {
+			continue
 		}
+		first, to := cs[i], i
+		for place[to] != i {
+			from := place[to]
+			cs[to], place[to] = cs[from], to
+			to = from
+		}
+		cs[to], place[to] = first, to
 	}
 }
 
