@@ -1,10 +1,14 @@
 package dialect
 
 import (
+	"bytes"
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/shopspring/decimal"
 
@@ -19,7 +23,8 @@ type Target struct {
 	MaxTokens    int    // > 0: no larger output cap goes out; a body without one gets this one
 	UserSalt     []byte // user goes out hashed with it; without a salt it does not go out at all
 
-	// Drop are further keys of the body that it must not get, in any case of letters; "a.b" is key b in the object a.
+	// Drop are further keys of the body that it must not get, in any case of letters; "a.b" is key b in the object a, and
+	// an a that is no object is left out whole.
 	Drop []string
 	// Allow lets through only the keys of the chat completions API.
 	Allow bool
@@ -41,52 +46,73 @@ func (c *Chat) AppendForward(dst []byte, t Target) []byte {
 	model, options := false, false
 	for i := range c.members {
 		m := &c.members[i]
-		if m.own.neverForwarded() || len(t.Drop) > 0 && m.own != fieldModel && slices.Contains(t.Drop, string(c.key(m))) {
+		if m.own.neverForwarded() || c.dropped(m, &t) {
 			continue
 		}
+		from := len(dst)
 		switch m.own {
 		case fieldModel:
 			model = true
 			dst = appendModel(dst, t.Model)
+		case fieldMessages:
+			dst = c.appendMessages(dst, m, t.Media)
 		case fieldStreamOptions:
-			if !c.Stream || !t.StreamUsage {
-				continue
+			if c.Stream && t.StreamUsage {
+				options = true
+				dst = c.appendStreamOptions(dst, m)
 			}
-			options = true
-			dst = c.appendStreamOptions(dst, m)
 		case fieldUser:
-			if c.user == "" || len(t.UserSalt) == 0 {
-				continue
+			if c.user != "" && len(t.UserSalt) > 0 {
+				dst = appendUser(dst, t.UserSalt, c.user)
 			}
-			dst = appendUser(dst, t.UserSalt, c.user)
 		case fieldMaxTokens, fieldMaxCompletionTokens:
-			if t.MaxTokensKey == "" {
-				dst = append(dst, c.raw[m.key:m.valEnd]...)
-				break
-			}
-			if m != limit {
-				continue
-			}
-			dst = appendQuoted(dst, t.MaxTokensKey)
-			dst = append(dst, ':')
-			dst = append(dst, c.raw[m.val:m.valEnd]...)
+			dst = c.appendCap(dst, m, limit, &t)
+		case fieldOther:
+			dst = c.appendOther(dst, m, &t)
 		default:
 			dst = append(dst, c.raw[m.key:m.valEnd]...)
 		}
-		dst = append(dst, ',')
+		if len(dst) > from {
+			dst = append(dst, ',')
+		}
 	}
 	if !model {
 		dst = append(appendModel(dst, t.Model), ',')
 	}
+	if t.MaxTokens > 0 && (limit == nil || c.raw[limit.val] == 'n') {
+		dst = append(appendCount(dst, cmp.Or(t.MaxTokensKey, "max_tokens"), t.MaxTokens), ',')
+	}
 	if c.Stream && t.StreamUsage && !options {
 		dst = append(dst, `"stream_options":{"include_usage":true},`...)
+	}
+	if t.Provider != nil {
+		dst = appendProvider(dst, t.Provider, t.Rate)
 	}
 	dst[len(dst)-1] = '}'
 	return dst
 }
 
-// outputCap is the member that gives the output cap: of two the one that is already named as the upstream wants
-// it, unless that one is null.
+// dropped says whether the target must not get a member at all.
+func (c *Chat) dropped(m *member, t *Target) bool {
+	if len(t.Drop) == 0 && !t.Allow {
+		return false
+	}
+	switch m.own {
+	case fieldModel, fieldMessages, fieldStream:
+		return false
+	}
+	key := c.key(m)
+	if _, known := knownKeys[string(key)]; t.Allow && !known {
+		return true
+	}
+	return slices.ContainsFunc(t.Drop, func(path string) bool {
+		name, _, nested := strings.Cut(path, ".")
+		return (!nested || c.raw[m.val] != '{') && bytes.EqualFold(key, []byte(name))
+	})
+}
+
+// outputCap is the member that gives the output cap: of two the one that is already named as the upstream wants it, else
+// max_completion_tokens, unless that one is null.
 func (c *Chat) outputCap(key string) *member {
 	var best *member
 	for i := range c.members {
@@ -97,11 +123,111 @@ func (c *Chat) outputCap(key string) *member {
 		switch {
 		case best == nil, c.raw[best.val] == 'n':
 			best = m
-		case c.raw[m.val] != 'n' && string(c.key(m)) == key:
+		case c.raw[m.val] == 'n':
+		case key == "" && m.own == fieldMaxCompletionTokens, string(c.key(m)) == key:
 			best = m
 		}
 	}
 	return best
+}
+
+// appendCap writes one of the two members for the output cap, if it is to go out; limit is the one that counts.
+func (c *Chat) appendCap(dst []byte, m, limit *member, t *Target) []byte {
+	if m != limit && t.MaxTokensKey != "" || t.MaxTokens > 0 && c.raw[m.val] == 'n' {
+		return dst
+	}
+	if t.MaxTokens > 0 && exceeds(c.raw[m.val:m.valEnd], t.MaxTokens) {
+		if m != limit {
+			return dst
+		}
+		return appendCount(dst, cmp.Or(t.MaxTokensKey, string(c.key(m))), t.MaxTokens)
+	}
+	if t.MaxTokensKey == "" {
+		return append(dst, c.raw[m.key:m.valEnd]...)
+	}
+	dst = append(appendQuoted(dst, t.MaxTokensKey), ':')
+	return append(dst, c.raw[m.val:m.valEnd]...)
+}
+
+// exceeds says whether a value is anything but a whole number from 0 to most.
+func exceeds(val []byte, most int) bool {
+	n, err := strconv.ParseUint(string(val), 10, 64)
+	return err != nil || n > uint64(most)
+}
+
+func appendCount(dst []byte, key string, n int) []byte {
+	return strconv.AppendInt(append(appendQuoted(dst, key), ':'), int64(n), 10)
+}
+
+// appendOther writes a member that the gateway has no part in, but for what the target must not get inside of it: the
+// paths of Drop and, in the options of an engine's own API, an output cap larger than the target's.
+func (c *Chat) appendOther(dst []byte, m *member, t *Target) []byte {
+	if len(t.Drop) == 0 && t.MaxTokens == 0 || c.raw[m.val] != '{' {
+		return append(dst, c.raw[m.key:m.valEnd]...)
+	}
+	key := c.key(m)
+	capped := t.MaxTokens > 0 && bytes.EqualFold(key, []byte("options"))
+	if !capped && !slices.ContainsFunc(t.Drop, func(path string) bool { return isPath(path, key, nil) }) {
+		return append(dst, c.raw[m.key:m.valEnd]...)
+	}
+	from := len(dst)
+	dst = append(dst, c.raw[m.key:m.val]...)
+	dst = append(dst, '{')
+	first, changed := len(dst), false
+	s := scan{b: c.raw[m.val:m.valEnd]}
+	s.open()
+	for at := s.i; ; at = s.i {
+		quoted, ok := s.key()
+		if !ok {
+			break
+		}
+		val, inner := s.value(), unquote(quoted)
+		switch {
+		case slices.ContainsFunc(t.Drop, func(path string) bool { return isPath(path, key, inner) }):
+			changed = true
+			continue
+		case capped && bytes.EqualFold(inner, []byte("num_predict")) && exceeds(val, t.MaxTokens):
+			changed = true
+			dst = appendCount(dst, string(inner), t.MaxTokens)
+		default:
+			at += bytes.IndexByte(s.b[at:], '"') // white space and a comma stand before the key
+			dst = append(dst, s.b[at:s.i]...)
+		}
+		dst = append(dst, ',')
+	}
+	if !changed {
+		return append(dst[:from], c.raw[m.key:m.valEnd]...)
+	}
+	if len(dst) > first {
+		dst = dst[:len(dst)-1]
+	}
+	return append(dst, '}')
+}
+
+// isPath says whether path is the key inner in the object outer, in any case of letters; a nil inner is any key.
+func isPath(path string, outer, inner []byte) bool {
+	a, b, nested := strings.Cut(path, ".")
+	return nested && bytes.EqualFold(outer, []byte(a)) && (inner == nil || bytes.EqualFold(inner, []byte(b)))
+}
+
+// appendMessages writes the messages with the media that were fetched in the place of their addresses.
+func (c *Chat) appendMessages(dst []byte, m *member, media map[string]string) []byte {
+	from := m.key
+	if len(media) > 0 {
+		for _, a := range c.media {
+			data, ok := media[string(unquote(c.raw[a.from:a.to]))]
+			if !ok {
+				continue
+			}
+			if _, payload, found := strings.Cut(data, ","); found && a.bare {
+				data = payload
+			}
+			dst = append(dst, c.raw[from:a.from]...)
+			dst = appendQuoted(dst, data)
+			from = a.to
+		}
+	}
+	return append(dst, c.raw[from:m.valEnd]...)
 }
 
 func appendModel(dst []byte, model string) []byte {
