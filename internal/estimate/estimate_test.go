@@ -2,6 +2,7 @@ package estimate
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -68,6 +69,54 @@ func ascii(text string) float64 {
 	return float64(n) / float64(len(text))
 }
 
+// report prints how far the estimate is above each tokenizer.
+func report(t *testing.T, s sample, counts map[string]int) {
+	t.Helper()
+	got := JSON(spelled(t, s.Text, false))
+	var b strings.Builder
+	for _, tokenizer := range slices.Sorted(maps.Keys(counts)) {
+		fmt.Fprintf(&b, " %s %.2f", tokenizer, float64(got)/float64(counts[tokenizer]))
+	}
+	t.Logf("%d tokens:%s", got, b.String())
+}
+
+// TestCorpus says what the estimate is held against.
+func TestCorpus(t *testing.T) {
+	samples, counts := corpus(t)
+	kinds, parts := map[string]int{}, map[string]int{}
+	for _, s := range samples {
+		kinds[s.Kind]++
+		for _, part := range []string{"korean", "english", "tool schema", "emoji", "base64"} {
+			if strings.Contains(s.Name, part) {
+				parts[part]++
+			}
+		}
+	}
+	for kind, least := range map[string]int{"natural": 10, "code": 10, "json": 6, "digits": 4, "random": 8, "symbols": 4} {
+		if kinds[kind] < least {
+			t.Errorf("%s: %d samples", kind, kinds[kind])
+		}
+	}
+	for part, least := range map[string]int{"korean": 5, "english": 5, "tool schema": 3, "emoji": 1, "base64": 2} {
+		if parts[part] < least {
+			t.Errorf("%s: %d samples", part, parts[part])
+		}
+	}
+	var splitting []string // the tokenizers that make a token of every digit
+	for _, s := range samples {
+		if s.Name == "digits" {
+			for tokenizer, n := range counts[s.Name] {
+				if n >= len(s.Text) {
+					splitting = append(splitting, tokenizer)
+				}
+			}
+		}
+	}
+	if len(splitting) < 2 {
+		t.Errorf("digits are split by %q", splitting)
+	}
+}
+
 func TestJSON(t *testing.T) {
 	samples, counts := corpus(t)
 	if len(samples) < 50 {
@@ -79,9 +128,14 @@ func TestJSON(t *testing.T) {
 			if len(counts[s.Name]) < 7 {
 				t.Fatalf("counts of %d tokenizers", len(counts[s.Name]))
 			}
+			report(t, s, counts[s.Name])
 			for _, escaped := range []bool{false, true} {
-				got := JSON(spelled(t, s.Text, escaped))
+				raw := spelled(t, s.Text, escaped)
+				got := JSON(raw)
 				for tokenizer, want := range counts[s.Name] {
+					if want > len(raw) {
+						t.Errorf("%s makes %d tokens of %d bytes", tokenizer, want, len(raw))
+					}
 					// The vocabulary of Llama 2 spells most of what is not Latin, and runs of white space, byte by
 					// byte. To cover it there would make the estimate for every model in use three times too large.
 					if tokenizer == "llama2" && (ascii(s.Text) < 0.95 || s.Name == "whitespace") {
