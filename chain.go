@@ -48,6 +48,8 @@ type Chain struct {
 type EndpointHealth struct {
 	Skip  SkipReason // SkipCooldown or SkipRateLimited while Until is ahead
 	Until time.Time  // from then on it may be tried again
+	// Account: the provider refused our key, so that every endpoint of the account is out.
+	Account bool
 }
 
 // Out says whether the endpoint must not be tried at now.

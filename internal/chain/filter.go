@@ -159,10 +159,10 @@ func (b *builder) health(e *hearth.Endpoint) *hearth.EndpointHealth {
 	return nil
 }
 
-// lastResort says whether an endpoint that is out is tried all the same, behind everything else: it is in cooldown, and
-// not the only one of its tier that could serve the request.
+// lastResort says whether an endpoint that is out is tried all the same, behind everything else: it is in cooldown
+// itself, and not the only one of its tier that could serve the request.
 func (b *builder) lastResort(e *hearth.Endpoint, h *hearth.EndpointHealth) bool {
-	if !b.LastResort || e.Local() || h.Skip != hearth.SkipCooldown {
+	if !b.LastResort || e.Local() || h.Skip != hearth.SkipCooldown || h.Account {
 		return false
 	}
 	return slices.ContainsFunc(e.Model.Endpoints, func(o *hearth.Endpoint) bool {
@@ -176,6 +176,9 @@ func (b *builder) lastResort(e *hearth.Endpoint, h *hearth.EndpointHealth) bool 
 
 func healthReason(h *hearth.EndpointHealth, now time.Time) string {
 	word := "cooling down after failures"
+	if h.Account {
+		word = "out because the provider refused our key"
+	}
 	if h.Skip == hearth.SkipRateLimited {
 		word = "rate limited by the provider"
 	}

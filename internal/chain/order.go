@@ -11,6 +11,7 @@ import (
 const (
 	reasonPriority   = "priority"
 	reasonPrice      = "priority, then expected price"
+	reasonOpen       = "priority, behind those that declare to take what the request needs"
 	reasonLocal      = "priority, then slot state"
 	reasonResident   = "resident on its node"
 	reasonStarting   = "already starting on its node"
@@ -67,7 +68,12 @@ func (b *builder) orderExternal(ext []hearth.Candidate, fixed bool) {
 			}
 		}
 		if b.needs {
-			toBack(use, func(c *hearth.Candidate) bool { return !b.declares(c.Endpoint) })
+			n := toBack(use, func(c *hearth.Candidate) bool { return !b.declares(c.Endpoint) })
+			for i := range use[n:] {
+				if n > 0 {
+					use[n+i].Reason = reasonOpen
+				}
+			}
 		}
 	}
 	for n := len(use); n < len(ext); n++ {

@@ -179,7 +179,7 @@ func (t *Tracker) pauseAccount(i int, now time.Time) {
 	for j := range view {
 		if t.account[j] == t.account[i] {
 			t.dirty[j].Store(true)
-			view[j] = hearth.EndpointHealth{Skip: hearth.SkipCooldown, Until: now.Add(AccountPause)}
+			view[j] = hearth.EndpointHealth{Skip: hearth.SkipCooldown, Until: now.Add(AccountPause), Account: true}
 		}
 	}
 	t.view.Store(&view)
