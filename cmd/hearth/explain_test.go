@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,19 +15,21 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"myip.co.kr/hearth"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
 // estimates, and exact amounts that hang on them, are masked in golden files: the estimator has tests of its own.
-var estimates = regexp.MustCompile(`(estimated? (?:at|is)|prompt estimate:|"estimate_tokens":|"prompt_tokens":|"expected":) ?[0-9.]+`)
+var estimates = regexp.MustCompile(`(estimated? (?:at|is)|lowered to|prompt estimate:|"estimate_tokens":|"prompt_tokens":|"expected":|"(?:max|completion)_tokens":) ?[0-9.]+`)
 
 // TestExplain_Golden holds every testdata/explain/*.txtar to the letter: the request, what its table says ("want") and,
 // where that file is there, the JSON ("want.json"). The configuration is the archive's own hearth.yaml, or seed.yaml for
 // the cases of the seed pages, or market.yaml.
 func TestExplain_Golden(t *testing.T) {
 	files, err := filepath.Glob("testdata/explain/*.txtar")
-	if err != nil || len(files) < 20 {
+	if err != nil || len(files) < 50 {
 		t.Fatalf("found %d files, %v", len(files), err)
 	}
 	for _, file := range files {
@@ -92,7 +96,11 @@ func explainText(t *testing.T, cfg string, request []byte, asJSON bool) string {
 	c := explainCmd{File: "-", JSON: asJSON}
 	c.Config = cfg
 	if err := c.Run(t.Context(), streams{in: bytes.NewReader(request), out: &out}); err != nil {
-		return "error: " + err.Error() + "\n"
+		var e *hearth.Error
+		if errors.As(err, &e) {
+			return fmt.Sprintf("error: %d %s: %s\n", e.HTTPStatus(), e.Type, e.Message)
+		}
+		t.Fatal(err)
 	}
 	text := out.Bytes()
 	if asJSON {

@@ -178,7 +178,7 @@ func (s *Server) findModel(r *http.Request) (*hearth.Model, error) {
 	if id == "" {
 		id = r.PathValue("author") + "/" + r.PathValue("slug")
 	}
-	if m := s.resolve(id); m != nil {
+	if m := chain.Lookup(s.Catalog, id); m != nil { // a suffix that only sorts is no model of its own
 		return m, nil
 	}
 	const longest = 256 // as in a chat request
@@ -191,23 +191,6 @@ func (s *Server) findModel(r *http.Request) (*hearth.Model, error) {
 		return nil, hearth.Errorf(hearth.ErrModelNotFound, "there is no model %q", id)
 	}
 	return nil, err
-}
-
-// suffixes of a model id say how its endpoints are to be sorted. Such an id is no model of its own.
-var suffixes = [...]string{":floor", ":nitro", ":exacto"}
-
-// resolve finds a model by its id or an alias, each also with routing suffixes behind it.
-func (s *Server) resolve(id string) *hearth.Model {
-	for {
-		if m := s.Catalog.Resolve(id); m != nil {
-			return m
-		}
-		i := slices.IndexFunc(suffixes[:], func(x string) bool { return strings.HasSuffix(id, x) })
-		if i < 0 {
-			return nil
-		}
-		id = strings.TrimSuffix(id, suffixes[i])
-	}
 }
 
 // inTurn are the model's endpoints in the order in which they are tried by default: by priority, own ones first where it
