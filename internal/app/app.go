@@ -19,6 +19,8 @@ import (
 	"myip.co.kr/hearth/internal/journal"
 	"myip.co.kr/hearth/internal/ledger"
 	"myip.co.kr/hearth/internal/relay"
+	"myip.co.kr/hearth/internal/routing"
+	"myip.co.kr/hearth/internal/routing"
 	"myip.co.kr/hearth/internal/server"
 	"myip.co.kr/hearth/internal/slot"
 	"myip.co.kr/hearth/internal/store"
@@ -82,22 +84,34 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (a *App, err error
 	}
 	a.push(a.fleet.Close)
 	a.push(func(context.Context) error { return a.journal.Sync() }) // engines may take their time; records do not wait for them
-	if a.upstream, err = upstream.New(a.Catalog, upstream.Options{Agent: "hearth/" + o.Version, Dial: o.Dial, LocalDial: o.LocalDial}); err != nil {
+	if a.upstream, err = upstream.New(a.Catalog, upstream.Options{
+		Agent: "hearth/" + o.Version, KeepAlive: cfg.KeepAlive, AnswerTotal: int64(cfg.Request.MaxAnswerTotal), Dial: o.Dial, LocalDial: o.LocalDial,
+	}); err != nil {
 		return a, err
 	}
-	zone, err := cfg.Location()
+	opt, err := relayOptions(cfg)
 	if err != nil {
 		return a, err
 	}
-	tracker := health.NewTracker(a.Catalog)
-	rel := relay.New(relay.Options{
-		HeaderPrefix: cfg.HeadersPrefix, IDPrefix: cfg.GenerationPrefix, MaxBody: int64(cfg.Request.MaxBody),
-		MaxBodyTotal: int64(cfg.Request.MaxBodyTotal), WriteLimit: writeLimit, UserSalt: salt, Zone: zone,
-	}, relay.Parts{Catalog: a.Catalog, Fleet: a.fleet, Health: tracker, Upstream: a.upstream, Ledger: a.ledger, Log: o.Log})
+	opt.UserSalt = salt
+	tracker, windows := health.NewTracker(a.Catalog), routing.NewWindows(len(a.Catalog.Endpoints))
+	rel := relay.New(opt, relay.Parts{
+		Catalog: a.Catalog, Fleet: a.fleet, Health: tracker, Upstream: a.upstream, Ledger: a.ledger, Windows: windows, Log: o.Log,
+	})
 	a.Server = server.New(server.Options{PublicCatalog: cfg.PublicCatalog, CORSOrigins: cfg.CORSOrigins}, server.Parts{
-		Catalog: a.Catalog, Relay: rel, Accounts: a.Accounts, Fleet: a.fleet, Health: tracker, Log: o.Log,
+		Catalog: a.Catalog, Relay: rel, Accounts: a.Accounts, Fleet: a.fleet, Health: tracker, Windows: windows, Log: o.Log,
 	})
 	return a, nil
+}
+
+// relayOptions are what the configuration says of how requests are carried.
+func relayOptions(cfg *config.Config) (relay.Options, error) {
+	zone, err := cfg.Location()
+	return relay.Options{
+		HeaderPrefix: cfg.HeadersPrefix, IDPrefix: cfg.GenerationPrefix, WriteLimit: writeLimit, Zone: zone,
+		MaxBody: int64(cfg.Request.MaxBody), MaxBodyTotal: int64(cfg.Request.MaxBodyTotal),
+		MaxAttempts: cfg.MaxAttempts, EarlyHeaders: cfg.EarlyHeaders, KeepAlive: cfg.KeepAlive, LastResort: cfg.Cooldown.LastResort,
+	}, err
 }
 
 // openRecords opens the data directory, the journal (whose lock keeps a second gateway out), the database, the keys and

@@ -20,13 +20,17 @@ func Explain(ctx context.Context, cfg *config.Config, body []byte) (server.Expla
 	if err != nil {
 		return server.Explanation{}, err
 	}
+	opt, err := relayOptions(cfg)
+	if err != nil {
+		return server.Explanation{}, err
+	}
 	log := slog.New(slog.DiscardHandler)
 	fleet, err := slot.NewFleet(cat, driver.New(driver.Options{Log: log}), log)
 	if err != nil {
 		return server.Explanation{}, err
 	}
 	tracker := health.NewTracker(cat)
-	rel := relay.New(relay.Options{}, relay.Parts{Catalog: cat, Fleet: fleet, Health: tracker, Log: log})
+	rel := relay.New(opt, relay.Parts{Catalog: cat, Fleet: fleet, Health: tracker, Log: log})
 	s := server.New(server.Options{}, server.Parts{Catalog: cat, Relay: rel, Fleet: fleet, Health: tracker, Log: log})
 	x, err := s.Explain(body, nil)
 	return x, errors.Join(err, fleet.Close(ctx))
