@@ -109,14 +109,23 @@ func (r *rewriter) object(dst []byte) []byte {
 		case "choices":
 			dst = r.choiceList(dst)
 		case "error":
-			if v := r.value(); !isNull(v) && !r.bad {
-				r.fact.Err = inBand(v)
-			}
+			r.fault(r.value())
 		default:
 			dst = appendMember(dst, key, r.value())
 		}
 	}
 	return dst
+}
+
+// fault notes an error that the upstream tells of in a 2xx. Some always have the member, and leave it empty.
+func (r *rewriter) fault(v []byte) {
+	switch string(v) {
+	case "null", `""`, "{}", "[]", "false":
+		return
+	}
+	if !r.bad {
+		r.fact.Err = inBand(v)
+	}
 }
 
 func appendMember(dst, key, val []byte) []byte {
@@ -221,9 +230,7 @@ func (r *rewriter) choice(dst []byte) []byte {
 		case "usage": // Moonshot
 			r.spare = r.usage(r.spare)
 		case "error":
-			if v := r.value(); !isNull(v) && !r.bad {
-				r.fact.Err = inBand(v)
-			}
+			r.fault(r.value())
 		default:
 			dst = appendMember(dst, key, r.value())
 		}

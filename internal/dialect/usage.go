@@ -186,9 +186,7 @@ func (r *rewriter) groq(v []byte) {
 		case "usage":
 			r.spare = s.usage(r.spare)
 		case "error":
-			if e := s.value(); len(e) > 2 && !isNull(e) {
-				r.fact.Err = inBand(e)
-			}
+			r.fault(s.value())
 		default:
 			s.value()
 		}
