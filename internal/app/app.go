@@ -20,7 +20,6 @@ import (
 	"myip.co.kr/hearth/internal/ledger"
 	"myip.co.kr/hearth/internal/relay"
 	"myip.co.kr/hearth/internal/routing"
-	"myip.co.kr/hearth/internal/routing"
 	"myip.co.kr/hearth/internal/server"
 	"myip.co.kr/hearth/internal/slot"
 	"myip.co.kr/hearth/internal/store"
