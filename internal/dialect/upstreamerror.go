@@ -63,8 +63,8 @@ func inBand(v []byte) *UpstreamError {
 var statusWords = map[string]int{
 	"invalid_request_error": 400, "invalid_request": 400, "badrequesterror": 400, "bad_request": 400, "invalid_argument": 400,
 	"validation_error": 400, "context_length_exceeded": 400, "exceed_context_size_error": 400, "failed_precondition": 400,
-	"authentication_error": 401, "authenticationerror": 401, "invalid_api_key": 401, "unauthenticated": 401, "unauthorized": 401,
-	"payment_required": 402, "billing_error": 402, "insufficient_balance": 402,
+	"authentication": 401, "authentication_error": 401, "authenticationerror": 401, "invalid_api_key": 401, "unauthenticated": 401, "unauthorized": 401,
+	"payment_required": 402, "billing_error": 402, "insufficient_balance": 402, "insufficient_credits": 402,
 	"permission_error": 403, "permission_denied": 403, "permissiondeniederror": 403, "forbidden": 403,
 	"not_found_error": 404, "notfounderror": 404, "not_found": 404, "model_not_found": 404,
 	"timeout": 504, "timeout_error": 504, "deadline_exceeded": 504,
@@ -72,7 +72,7 @@ var statusWords = map[string]int{
 	"rate_limit_error": 429, "rate_limit_exceeded": 429, "ratelimiterror": 429, "resource_exhausted": 429,
 	"too_many_requests": 429, "insufficient_quota": 429, "tokens_exceeded": 429, "rate_limited": 429,
 	"server_error": 500, "internal_server_error": 500, "internalservererror": 500, "internal": 500, "api_error": 500,
-	"overloaded_error": 503, "overloaded": 503, "engine_overloaded": 503, "service_unavailable": 503,
+	"overloaded_error": 503, "overloaded": 503, "provider_overloaded": 503, "engine_overloaded": 503, "service_unavailable": 503,
 	"serviceunavailableerror": 503, "unavailable": 503, "unavailable_error": 503, "server_overloaded": 503,
 }
 

@@ -116,7 +116,7 @@ var blameLines = []blameLine{
 		"403":                           answered(403, said("key 9f8e7d6c may not")),
 		"403 that speaks of max_tokens": answered(403, said("fewer max_tokens")),
 		"403 of a region":               answered(403, coding("unsupported_country_region_territory")),
-		"in-band quota":                 inside(coding("insufficient_quota")),
+		"in-band credit":                inside(coding("insufficient_credits")),
 		"in-band permission":            inside(`{"error":{"type":"permission_error","message":"x"}}`),
 	}},
 	{"402 and 403 that are the request's fault", Failure{}, map[string]judging{
@@ -145,6 +145,7 @@ var blameLines = []blameLine{
 		"that speaks of the prompt's size": answered(429, said("Request too large: reduce the length of the messages")),
 		"in-band number":                   inside(`{"error":{"code":429,"message":"slow"}}`),
 		"in-band word":                     inside(coding("rate_limit_exceeded")),
+		"in-band quota, a 429 at OpenAI":   inside(coding("insufficient_quota")),
 		"in-band word of Anthropic":        inside(`{"type":"error","error":{"type":"rate_limit_error","message":"x"}}`),
 		"in-band word of Google":           inside(`{"error":{"status":"RESOURCE_EXHAUSTED","message":"x"}}`),
 	}},

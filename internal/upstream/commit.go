@@ -41,6 +41,7 @@ func (op *opening) openStream(resp *http.Response) (*Opened, *Failure) {
 // answerAsStream passes a whole answer that came where a stream was asked for on as a stream of one chunk.
 func (op *opening) answerAsStream(s *Stream, resp *http.Response) *Failure {
 	s.share.of = &op.client.answers
+	s.body.dry = -maxAnswerBody // whose bound is another
 	b, err := readAll(&s.body, resp.ContentLength, &s.share)
 	if err != nil {
 		f := judgeSend(err, cause(op.w.ctx))

@@ -195,6 +195,11 @@ func engineAt(t testing.TB, url string) (*Client, *hearth.Endpoint) {
 
 func clientOf(t testing.TB, e *hearth.Endpoint) *Client {
 	t.Helper()
+	return clientWith(t, Options{Agent: "hearth/test"}, e)
+}
+
+func clientWith(t testing.TB, o Options, e *hearth.Endpoint) *Client {
+	t.Helper()
 	cat := &hearth.Catalog{Currency: "KRW", Models: []*hearth.Model{e.Model}, Providers: []*hearth.Provider{e.Provider}, Endpoints: []*hearth.Endpoint{e}}
 	if e.Slot != nil {
 		cat.Nodes, cat.Slots = []*hearth.Node{e.Slot.Node}, []*hearth.Slot{e.Slot}
@@ -202,7 +207,7 @@ func clientOf(t testing.TB, e *hearth.Endpoint) *Client {
 	if err := cat.Seal(); err != nil {
 		t.Fatal(err)
 	}
-	c, err := New(cat, Options{Agent: "hearth/test"})
+	c, err := New(cat, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,6 +245,11 @@ var contents = regexp.MustCompile(`"content":"([^"]*)"`)
 func attempt(ctx context.Context, c *Client, call *Call) *result {
 	call.Stamp, call.Body = &dialect.Stamp{ID: "gen-1", Model: "m/m", Provider: "Acme"}, []byte(`{"model":"m"}`)
 	o, f, err := c.Open(ctx, call)
+	defer func() {
+		if held := c.answers.held.Load(); held != 0 {
+			panic(fmt.Sprintf("%d bytes of the memory for answers did not come back", held))
+		}
+	}()
 	r := &result{opened: o, failure: f, err: err}
 	switch {
 	case err != nil:
@@ -251,6 +261,7 @@ func attempt(ctx context.Context, c *Client, call *Call) *result {
 	case o.Answer != nil:
 		r.end = "answer"
 		r.text = readable(o.Answer.Append(nil, call.Stamp, hearth.Bill{}))
+		o.Free()
 	default:
 		w := httptest.NewRecorder()
 		end := o.Stream.Copy(w, time.Minute)

@@ -134,6 +134,22 @@ func TestKeepAlive(t *testing.T) {
 	}
 }
 
+// How long the silence is that ends in a comment, is for the operator to say.
+func TestKeepAlive_Interval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _, e := within(t, nil, limits(time.Minute, 0, time.Minute, 0))
+		client := clientWith(t, Options{KeepAlive: 7 * s, Dial: b.dial(func(int) []line {
+			return []line{{0, chunked + part(word("x"))}, {20 * s, part(finish+done) + lastPart}}
+		})}, e)
+		w := hears(-1)
+		commit(t, client, &Call{Endpoint: e, Stream: true}).Copy(w, time.Minute)
+		if d := cmp.Diff([]time.Duration{7 * s, 14 * s}, w.comments); d != "" {
+			t.Error(d)
+		}
+		client.Close()
+	})
+}
+
 // A comment that cannot be written ends the stream: the caller is gone, whatever the upstream does meanwhile.
 func TestKeepAliveToNobody(t *testing.T) {
 	const writeLimit = 30 * s

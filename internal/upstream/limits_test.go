@@ -32,12 +32,19 @@ func within(t *testing.T, script []line, edit ...func(*hearth.Provider)) (*bubbl
 	t.Helper()
 	b := &bubble{start: time.Now(), closed: make(chan time.Duration, 10)}
 	client, e := endpoint(t, "http://upstream", edit...)
-	client.clients[e.Provider].DialContext = func(context.Context, string, string) (net.Conn, error) {
+	client.clients[e.Provider].DialContext = b.dial(func(int) []line { return script })
+	return b, client, e
+}
+
+// dial makes connections to an upstream that plays script to the request of the nth.
+func (b *bubble) dial(script func(n int) []line) Dialer {
+	n := 0
+	return func(context.Context, string, string) (net.Conn, error) {
+		n++
 		ours, theirs := net.Pipe()
-		go b.serve(theirs, script)
+		go b.serve(theirs, script(n))
 		return ours, nil
 	}
-	return b, client, e
 }
 
 func (b *bubble) serve(c net.Conn, script []line) {
@@ -118,6 +125,8 @@ func TestLimits(t *testing.T) {
 		{"comments without end after [DONE]", true, limits(5*s, 0, 10*s, 0), append([]line{{0, chunked + two + part(finish+done)}}, drip(1000, time.Millisecond, part(": bye\n\n"))...), "served one two", false, eofWait},
 
 		{"no answer in time", false, limits(5*s, 60*s, 10*s, 0), nil, "next: no complete answer within the limit", true, 60 * s},
+		{"slow headers of an answer", false, limits(5*s, 60*s, 10*s, 0), append([]line{{0, "HTTP/1.1 200 OK\r\n"}}, drip(100, s*3/4, "X: y\r\n")...), "next: no complete answer within the limit", true, 60 * s},
+		{"blanks are no token", true, limits(5*s, 0, 2*s, 0), append([]line{{0, chunked}}, drip(100, s*3/4, part("\n"))...), "next: no first token within the limit", true, 5 * s},
 		{"half an answer in time", false, limits(5*s, 60*s, 10*s, 0), []line{{30 * s, "HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"}}, "cut: no complete answer within the limit", true, 60 * s},
 		{"dripping answer", false, limits(5*s, 60*s, 10*s, 0), append([]line{{0, "HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n"}}, drip(99, s, " ")...), "cut: no complete answer within the limit", true, 60 * s},
 		{"total of an answer", false, limits(5*s, 60*s, 10*s, 20*s), nil, "next: the attempt took longer than its limit", true, 20 * s},

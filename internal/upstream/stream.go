@@ -97,12 +97,13 @@ func (s *Stream) next() (step, error) {
 		s.buf = out[:start]
 		return stepMalformed, nil //nolint:nilerr // the step says what the error means; the text is the provider's
 	}
-	if chunk.Skip || chunk.Err != nil {
+	st := s.note(&chunk)
+	if chunk.Skip || st == stepError || st == stepTooMuch {
 		s.buf = out[:start]
 	} else {
 		s.buf = append(out, '\n', '\n')
 	}
-	return s.note(&chunk), nil
+	return st, nil
 }
 
 // note keeps the facts of a chunk. Usage may come in any chunk; the last wins.
@@ -115,6 +116,7 @@ func (s *Stream) note(c *dialect.Chunk) step {
 	}
 	if c.Content {
 		s.parts++
+		s.body.dry = 0
 		s.size += c.Size
 		s.choices = max(s.choices, c.Choice+1)
 	}

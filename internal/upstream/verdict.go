@@ -24,6 +24,7 @@ var (
 	errAnswer    = errors.New("no complete answer within the limit")
 	errIdle      = errors.New("the stream stalled")
 	errTotal     = errors.New("the attempt took longer than its limit")
+	errDry       = errors.New("the stream brought nothing but filler")
 	errEnough    = errors.New("nothing more is needed") // no failure: ends the wait for an error's text, or for a connection's end
 )
 
@@ -129,19 +130,14 @@ func mentions(ue *dialect.UpstreamError, words []string) bool {
 	return false
 }
 
-// judgeInBand says what an error that came inside a 200 means. Its code is a number, or a word.
+// judgeInBand says what an error that came inside a 200 means.
 func judgeInBand(ue *dialect.UpstreamError, local bool, now time.Time) Failure {
 	status := ue.Code
 	if status < 400 || status > 599 {
 		status = http.StatusBadGateway
 	}
-	if status == http.StatusBadGateway { // also what stands there when no number was given
-		for _, word := range [...]string{ue.Reason, ue.Type} {
-			if n := inBandStatus[strings.ToLower(word)]; n != 0 {
-				status = n
-				break
-			}
-		}
+	if coded(ue, moderated) {
+		status = http.StatusForbidden
 	}
 	f := judgeStatus(status, ue, nil, local, now)
 	f.Message = "provider answered with an error"
@@ -184,6 +180,8 @@ func judgeSend(err, cause error) Failure {
 		f.Message = "the stream held an event of more than 32 MiB"
 	case errors.Is(err, errTooLarge):
 		f.Message = errTooLarge.Error()
+	case errors.Is(err, errDry):
+		f.Message = errDry.Error()
 	case errors.Is(err, errMemory):
 		f.Blame, f.Overloaded, f.Message = hearth.BlameNobody, true, errMemory.Error()
 	case garbled(err):
@@ -213,7 +211,8 @@ func judgeSend(err, cause error) Failure {
 // judgeRead is judgeSend for an answer that has begun; broke is what a broken connection means by then.
 func judgeRead(err, cause error, broke string) Failure {
 	f := judgeSend(err, cause)
-	if !f.TimedOut && !f.Overloaded && !garbled(err) && !errors.Is(err, errTooLarge) && !errors.Is(err, sse.ErrTooLong) {
+	bounded := errors.Is(err, errTooLarge) || errors.Is(err, sse.ErrTooLong) || errors.Is(err, errDry)
+	if !f.TimedOut && !f.Overloaded && !garbled(err) && !bounded {
 		f.Message = broke
 	}
 	return f

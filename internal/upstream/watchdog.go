@@ -80,6 +80,7 @@ type timedBody struct {
 	idle  time.Duration // of one read, 0 = none
 	phase phase
 	head  byte          // was read ahead, 0 = nothing was
+	dry   int           // bytes since the last content
 	rest  time.Duration // of all further reads together, in the phase ending
 }
 
@@ -104,8 +105,12 @@ func (b *timedBody) Read(p []byte) (int, error) {
 	case b.head != 0 && len(p) > 0:
 		p[0], b.head = b.head, 0
 		return 1, nil
+	case b.dry > maxDry:
+		return 0, errDry
 	case b.phase == holding || b.phase == ended:
-		return b.ReadCloser.Read(p)
+		n, err := b.ReadCloser.Read(p)
+		b.dry += n
+		return n, err
 	case b.phase == ending && b.idle > 0:
 		start := time.Now()
 		defer func() { b.rest = max(b.rest-time.Since(start), time.Nanosecond) }()
@@ -115,8 +120,13 @@ func (b *timedBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p)
 	b.w.pause()
+	b.dry += n
 	return n, err
 }
+
+// maxDry is how many bytes may come without any content: comments show life, but gigabytes of them only keep us busy.
+// It is more than the longest event.
+const maxDry = 40 << 20
 
 // maxBlank is how much white space before an answer is passed over.
 const maxBlank = 1 << 20

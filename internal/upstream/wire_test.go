@@ -73,6 +73,12 @@ func TestStreamOnTheWire(t *testing.T) {
 		{"JSON error of the older vLLM", says(answers("application/json", `{"object":"error","message":"no capacity","code":503}`), false), "next: provider answered with an error: no capacity", 0},
 		{"compressed", says(head+"Content-Encoding: br\r\nContent-Length: 2\r\n\r\n\x1f\x8b", false), "next: provider answered in a content encoding that was not asked for", 0},
 
+		{"longer than its length", says(head+"Connection: close\r\nContent-Length: "+fmt.Sprint(len(two+finish))+"\r\n\r\n"+two+finish+usage+done, true), "served one two", 0},
+		{"longer than its length, cut in a word", says(head+"Connection: close\r\nContent-Length: "+fmt.Sprint(len(two))+"\r\n\r\n"+two+finish+usage+done, true), noFinish, 0},
+		{"chunk longer than its size", says(chunked+part(two)+"5\r\n"+word("three")+"\r\n", true), cut, 0},
+		{"chunk size that is no number", says(chunked+part(two)+"what?\r\n", true), cut, 0},
+		{"chunk size beyond all measure", says(chunked+part(two)+"fffffffffffffffff\r\n", true), cut, 0},
+		{"trailers without end", says(chunked+part(two+finish+done)+"0\r\n"+strings.Repeat("X: y\r\n", 1<<17), true), "served one two", 0},
 		{"cut after a word", says(chunked+part(two), true), cut, 0},
 		{"reset after a word", resets(chunked + part(two)), cut, 0},
 		{"cut inside of an event", says(chunked+part(two+`data: {"cho`), true), cut, 0},
@@ -103,6 +109,8 @@ func TestStreamOnTheWire(t *testing.T) {
 		{"split at every byte", says(inParts(role+word("하나")+word("둘")+finish+usage+done, 1), false), "served 하나둘", counted},
 		{"split at every 7 bytes", says(inParts(": x\r\n\r\n"+role+two+finish+usage+done, 7), false), "served one two", counted},
 		{"event of 2 MiB", says(whole(role+two+word(strings.Repeat("x", 2<<20))+finish+done), false), "served one two" + strings.Repeat("x", 2<<20), 0},
+		{"event of 6 MiB", says(whole(role+two+word(strings.Repeat("x", 6<<20))+finish+done), false), "served one two" + strings.Repeat("x", 6<<20), 0},
+		{"first event of 6 MiB", says(whole(role+word(strings.Repeat("x", 6<<20))+finish+done), false), "served " + strings.Repeat("x", 6<<20), 0},
 		{"event beyond every bound", says(chunked+part(two)+part("data: "+strings.Repeat("x", 33<<20)), true), "broken one two: the stream held an event of more than 32 MiB", 0},
 		{"too much before the first token", says(whole(strings.Repeat(event(`{"choices":[{"delta":{"x":"`+strings.Repeat("y", 1<<16)+`"}}]}`), 70)+two+finish), false), "next: the stream brought too much before its first token", 0},
 	} {

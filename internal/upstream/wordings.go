@@ -1,7 +1,5 @@
 package upstream
 
-import "net/http"
-
 // How engines and providers word what matters. Texts are compared in lower case; each line names who says so.
 
 // overflowCodes are the words for a prompt that does not fit the window.
@@ -80,33 +78,3 @@ var unsupported = []string{"no endpoints found that", "no endpoints found matchi
 
 // notUp are the texts of a 503 of an engine that is not up yet.
 var notUp = []string{"loading", "no models are currently loaded", "no model is currently loaded", "starting"} // llama-server, TabbyAPI, SGLang
-
-// inBandStatus is the HTTP status that an error's word stands for, where it came inside a 200 and without a number.
-var inBandStatus = map[string]int{
-	"invalid_request_error": http.StatusBadRequest, "invalid_request": http.StatusBadRequest, "badrequesterror": http.StatusBadRequest,
-	"bad_request": http.StatusBadRequest, "invalid_argument": http.StatusBadRequest, "invalidparameter": http.StatusBadRequest,
-	"invalid_prompt": http.StatusBadRequest, "context_length_exceeded": http.StatusBadRequest, "exceed_context_size_error": http.StatusBadRequest,
-
-	"invalid_api_key": http.StatusUnauthorized, "authentication_error": http.StatusUnauthorized, "authentication": http.StatusUnauthorized,
-	"unauthorized": http.StatusUnauthorized, "unauthenticated": http.StatusUnauthorized,
-
-	"insufficient_quota": http.StatusPaymentRequired, "insufficient_credits": http.StatusPaymentRequired, "payment_required": http.StatusPaymentRequired,
-	"billing_error": http.StatusPaymentRequired, "billing_not_active": http.StatusPaymentRequired, "insufficient_balance": http.StatusPaymentRequired,
-
-	"permission_error": http.StatusForbidden, "permission_denied": http.StatusForbidden, "forbidden": http.StatusForbidden,
-	"content_filter": http.StatusForbidden, "content_policy_violation": http.StatusForbidden, "data_inspection_failed": http.StatusForbidden,
-
-	"not_found_error": http.StatusNotFound, "notfounderror": http.StatusNotFound, "not_found": http.StatusNotFound, "model_not_found": http.StatusNotFound,
-	"request_too_large": http.StatusRequestEntityTooLarge, "payload_too_large": http.StatusRequestEntityTooLarge,
-
-	"rate_limit_exceeded": http.StatusTooManyRequests, "rate_limit_error": http.StatusTooManyRequests, "rate_limited": http.StatusTooManyRequests,
-	"too_many_requests": http.StatusTooManyRequests, "resource_exhausted": http.StatusTooManyRequests, "ratelimiterror": http.StatusTooManyRequests,
-
-	"server_error": http.StatusInternalServerError, "api_error": http.StatusInternalServerError, "internal_error": http.StatusInternalServerError,
-	"internal_server_error": http.StatusInternalServerError, "internalservererror": http.StatusInternalServerError, "internal": http.StatusInternalServerError,
-
-	"overloaded_error": http.StatusServiceUnavailable, "overloaded": http.StatusServiceUnavailable, "unavailable": http.StatusServiceUnavailable,
-	"service_unavailable": http.StatusServiceUnavailable, "unavailable_error": http.StatusServiceUnavailable, "provider_overloaded": http.StatusServiceUnavailable,
-
-	"timeout": http.StatusGatewayTimeout, "timeout_error": http.StatusGatewayTimeout, "deadline_exceeded": http.StatusGatewayTimeout,
-}
