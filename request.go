@@ -13,9 +13,9 @@ type Request struct {
 	Params    Params      // the parameters that the body sets to something other than null
 	Images    int         // image parts in the messages, counted at the endpoint's ImageTokens
 	Media     []string    // kinds of other input than text in the messages, each once: "image", "audio", "video", "file"
-	MediaURLs int         // parts whose content is a web address instead of data
+	MediaURLs int         // places in the messages where media stand as a web address instead of data
 	Estimate  int         // generous prompt size in tokens, images not included; never used for billing
-	Bytes     int         // of the text that the estimate counted: no tokenizer makes more tokens of it
+	Bytes     int         // of the text that the estimate counted, and its additions: no tokenizer makes more tokens of it
 	Prefs     Preferences // the provider object
 	Notes     []string    // what was accepted and ignored, for X-MyIP-Note
 }

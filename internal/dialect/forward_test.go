@@ -3,6 +3,8 @@ package dialect
 import (
 	"strings"
 	"testing"
+
+	"myip.co.kr/hearth"
 )
 
 func TestAppendForward(t *testing.T) {
@@ -100,6 +102,51 @@ func BenchmarkChat(b *testing.B) {
 					b.Fatal(err)
 				}
 				out = c.AppendForward(out[:0], t)
+			}
+		})
+	}
+}
+
+// BenchmarkForward makes the bodies for targets that want the same request in different ways.
+func BenchmarkForward(b *testing.B) {
+	vllm, _ := hearth.EngineOf("vllm")
+	ollama, _ := hearth.EngineOf("ollama")
+	c, err := DecodeChat(prompt(4<<10), bytesCount)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, bb := range []struct {
+		name   string
+		target Target
+	}{
+		{"plain", Target{Model: "gemma", StreamUsage: true}},
+		{"vllm", Target{Model: "gemma", StreamUsage: true, Drop: vllm.Deny, MaxTokens: 256}},
+		{"ollama", Target{Model: "gemma", StreamUsage: true, Drop: ollama.Deny}},
+		{"strict", Target{Model: "gemma", StreamUsage: true, Allow: true}},
+	} {
+		b.Run(bb.name, func(b *testing.B) {
+			b.ReportAllocs()
+			var out []byte
+			for b.Loop() {
+				out = c.AppendForward(out[:0], bb.target)
+			}
+		})
+	}
+}
+
+// BenchmarkMedia reads a request with an image of 1 MiB as data, and one with ten addresses.
+func BenchmarkMedia(b *testing.B) {
+	for name, raw := range map[string][]byte{
+		"data":      partsBody(`{"type":"text","text":"What is this?"},{"type":"image_url","image_url":{"url":"data:image/png;base64,` + strings.Repeat("QUJD", 1<<18) + `"}}`),
+		"addresses": partsBody(addresses(10, 0)),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(raw)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := DecodeChat(raw, bytesCount); err != nil {
+					b.Fatal(err)
+				}
 			}
 		})
 	}

@@ -298,18 +298,20 @@ const (
 	otherAddress             // what might still be fetched or opened by somebody
 )
 
-// formOf looks at the beginning of the text between the quotes of a JSON string.
+// formOf looks at the beginning of the text between the quotes of a JSON string. White space and control characters in
+// front are passed over, as some readers do, but make an address one that is not taken.
 func formOf(text []byte) form {
 	const longest = 32 // of the schemes that are told apart here, with much room
-	head := text[:min(len(text), longest)]
-	if bytes.IndexByte(head, '\\') >= 0 {
+	front := padding(text)
+	text = text[front:]
+	bare := text[:min(len(text), longest)]
+	if bytes.IndexByte(bare, '\\') >= 0 {
 		n := 0
 		for n < len(text) && n < longest {
 			n += max(1, escape(text[n:]))
 		}
-		head = unquote(slices.Concat([]byte{'"'}, text[:n], []byte{'"'}))
+		bare = unquote(slices.Concat([]byte{'"'}, text[:n], []byte{'"'}))
 	}
-	bare := bytes.TrimLeft(head, "\x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\v\f\r\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f ")
 	colon := bytes.IndexByte(bare, ':')
 	if colon < 2 { // none, or the drive of a path
 		return noAddress
@@ -319,24 +321,32 @@ func formOf(text []byte) form {
 			return noAddress
 		}
 	}
-	scheme, slashes := bytes.ToLower(bare[:colon]), bytes.HasPrefix(bare[colon+1:], []byte("//"))
-	padded := len(bare) < len(head)
-	switch string(scheme) {
-	case "http", "https":
-		if slashes && !padded {
-			return webAddress
-		}
-		return otherAddress
-	case "data":
-		if !padded {
-			return dataAddress
-		}
-		return otherAddress
-	case "file":
-		return otherAddress
-	}
-	if slashes {
+	scheme, slashes := bare[:colon], bytes.HasPrefix(bare[colon+1:], []byte("//"))
+	is := func(name string) bool { return bytes.EqualFold(scheme, []byte(name)) }
+	switch {
+	case (is("http") || is("https")) && slashes && front == 0:
+		return webAddress
+	case is("data") && front == 0:
+		return dataAddress
+	case slashes, is("http"), is("https"), is("data"), is("file"):
 		return otherAddress
 	}
 	return noAddress
+}
+
+// padding is how many bytes of a JSON string's text spell white space and control characters.
+func padding(text []byte) int {
+	for i := 0; ; {
+		rest := text[i:]
+		switch {
+		case len(rest) > 0 && rest[0] <= ' ':
+			i++
+		case len(rest) > 1 && rest[0] == '\\' && bytes.IndexByte([]byte("bfnrt"), rest[1]) >= 0:
+			i += 2
+		case len(rest) >= 6 && string(rest[:4]) == `\u00` && (rest[4] <= '1' || string(rest[4:6]) == "20"):
+			i += 6
+		default:
+			return i
+		}
+	}
 }

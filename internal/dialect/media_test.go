@@ -45,6 +45,7 @@ func TestDecodeChat_media(t *testing.T) {
 		{"a file by address", `{"type":"file","file":{"file_data":"https://x/y.pdf"}}`, []string{"file"}, 0, []string{"https://x/y.pdf"}},
 		{"a file by its id", `{"type":"file","file":{"file_id":"file-1"}}`, []string{"file"}, 0, nil},
 		{"everything", `{"type":"file","file":{}},{"type":"text","text":"x"},{"type":"image_url","image_url":{"url":"` + data + `"}},{"type":"input_audio","input_audio":{}},{"type":"video_url"}`, []string{"image", "audio", "video", "file"}, 1, nil},
+		{"padded words", `{"type":"text","text":"x","foo":"` + strings.Repeat(" ", 99) + `at http://x","bar":"\u0021http://x"}`, nil, 0, nil},
 		{"words with a colon", `{"type":"text","text":"x","cache_control":{"type":"a://b"},"foo":"urn:x"}`, nil, 0, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -111,6 +112,7 @@ func TestDecodeChat_mediaRefused(t *testing.T) {
 		{"a form of somebody else", `{"type":"image","image":"file:///x"}`, "messages[0].content[0].image", "http or https"},
 		{"an unknown key", `{"type":"text","text":"","x":{"y":["s3://x"]}}`, "messages[0].content[0].x.y", "http or https"},
 		{"padded in an unknown key", `{"type":"text","text":"","x":"\nhttp://x"}`, "messages[0].content[0].x", "http or https"},
+		{"padded at length", `{"type":"text","text":"","x":"` + strings.Repeat(` \t\u001F\u0020`, 99) + `http://x"}`, "messages[0].content[0].x", "http or https"},
 		{"65 addresses", addresses(65, 0), "messages[0].content[64].image_url", "more than 64 different"},
 		{"one address too often", addresses(1, 1024), "messages[0].content[1024].image_url", "more than 1024"},
 		{"a long address", image("http://x/" + strings.Repeat("y", 9000)), at, "longer than 8192"},

@@ -62,8 +62,10 @@ func (d *decoding) message(n int) error {
 		case string(key) == "role":
 			err = d.role(n, role)
 			role = true
-		case d.dec.PeekKind() == '[' && (string(key) == "content" || string(key) == "images"):
-			err = d.parts(n, string(key))
+		case string(key) == "content" && d.dec.PeekKind() == '[':
+			err = d.parts(n, "content")
+		case string(key) == "images" && d.dec.PeekKind() == '[':
+			err = d.parts(n, "images")
 		case string(key) == "content" && d.dec.PeekKind() != '"' && d.dec.PeekKind() != 'n':
 			err = d.wrongKind(fmt.Sprintf("messages[%d].content", n), "content must be a string, an array of parts or null")
 		case foldsTo(key, "role"), foldsTo(key, "content"):
