@@ -19,7 +19,8 @@ import (
 type explainCmd struct {
 	configFlag
 	File string `short:"f" required:"" placeholder:"FILE" help:"Request body, as for /chat/completions; - for standard input."`
-	URL  string `name:"url" placeholder:"URL" help:"Ask the gateway running there, e.g. http://127.0.0.1:8800/api/v1, with the key in MYIP_API_KEY, instead of the configuration."`
+	URL  string `name:"url" xor:"whose" placeholder:"URL" help:"Ask the gateway running there, e.g. http://127.0.0.1:8800/api/v1, with the key in MYIP_API_KEY, instead of the configuration."`
+	Key  string `name:"key" xor:"whose" placeholder:"NAME" help:"Whose request it is: a key's name, id or label. Its policy counts, what it has spent does not. Without it, a key that may do everything."`
 	JSON bool   `name:"json" help:"Print JSON."`
 }
 
@@ -70,7 +71,7 @@ func (c *explainCmd) local(ctx context.Context, body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	x, err := app.Explain(ctx, cfg, body)
+	x, err := app.Explain(ctx, cfg, body, c.Key)
 	if err != nil {
 		return nil, err
 	}

@@ -168,11 +168,7 @@ func (a *Accounts) List(ctx context.Context) ([]hearth.Key, error) { return a.st
 // holds nothing else. The error is a *hearth.Error if there is none, or several have the name; it does not repeat what may
 // be a key.
 func (a *Accounts) Disable(ctx context.Context, which string) (hearth.Key, error) {
-	list, err := a.store.Keys(ctx)
-	if err != nil {
-		return hearth.Key{}, err
-	}
-	k, err := a.pick(list, which)
+	k, err := a.Find(ctx, which)
 	if err != nil {
 		return hearth.Key{}, err
 	}
@@ -181,6 +177,16 @@ func (a *Accounts) Disable(ctx context.Context, which string) (hearth.Key, error
 	}
 	k.Disabled = true
 	return k, a.changed(ctx)
+}
+
+// Find finds a key by what it may be called: see Disable. The error is a *hearth.Error if there is no such key or more than
+// one.
+func (a *Accounts) Find(ctx context.Context, which string) (hearth.Key, error) {
+	list, err := a.store.Keys(ctx)
+	if err != nil {
+		return hearth.Key{}, err
+	}
+	return a.pick(list, which)
 }
 
 // pick finds the one key meant: the key itself wins over an id, an id over a name, a name over a label.
@@ -221,11 +227,7 @@ func (a *Accounts) pick(list []hearth.Key, which string) (hearth.Key, error) {
 // see the change as they see a disabled key. The error is a *hearth.Error if there is no such key or the change cannot be
 // accepted.
 func (a *Accounts) Change(ctx context.Context, which string, c hearth.KeyChange) (hearth.Key, error) {
-	list, err := a.store.Keys(ctx)
-	if err != nil {
-		return hearth.Key{}, err
-	}
-	k, err := a.pick(list, which)
+	k, err := a.Find(ctx, which)
 	if err != nil {
 		return hearth.Key{}, err
 	}

@@ -156,8 +156,10 @@ func OpenStore(ctx context.Context, cfg *config.Config) (*store.Store, error) {
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("make data_dir: %w", err)
 	}
-	return store.Open(ctx, filepath.Join(cfg.DataDir, "hearth.db"))
+	return store.Open(ctx, databasePath(cfg))
 }
+
+func databasePath(cfg *config.Config) string { return filepath.Join(cfg.DataDir, "hearth.db") }
 
 // push puts a closer in front: what was opened last is closed first.
 func (a *App) push(f func(context.Context) error) {
