@@ -69,7 +69,7 @@ type endpointJSON struct {
 	Priority      int          `json:"priority"`
 	Local         bool         `json:"local"`
 	Slot          *SlotView    `json:"slot,omitempty"`
-	ContextLength *int         `json:"context_length"`
+	ContextLength int          `json:"context_length"` // 0 = not known: OpenRouter's clients take no null here
 	MaxCompletion *int         `json:"max_completion_tokens"`
 	MaxPrompt     *int         `json:"max_prompt_tokens"`
 	Quantization  *string      `json:"quantization"`
@@ -258,7 +258,7 @@ func (s *Server) endpointJSON(e *hearth.Endpoint, now time.Time) endpointJSON {
 	j := endpointJSON{
 		Name: e.Provider.Name + " | " + e.Model.ID, ModelID: e.Model.ID, ModelName: e.Model.Name,
 		ProviderName: e.Provider.Name, Tag: e.Tag, Status: s.status(e, now), Priority: e.Priority, Local: e.Local(),
-		ContextLength: orNull(e.Context), MaxCompletion: orNull(e.MaxOutput), Quantization: orNull(e.Quantization),
+		ContextLength: e.Context, MaxCompletion: orNull(e.MaxOutput), Quantization: orNull(e.Quantization),
 		Pricing: pricing(e.Price, s.Catalog.Currency), Supported: e.Takes().Names(), Input: e.Input, Caching: true,
 		ToolChoice: toolChoiceOf(e.Takes()),
 	}

@@ -113,7 +113,7 @@ func TestEndpoints_Abilities(t *testing.T) {
 	if e["quantization"] != "fp8" || e["context_length"] != 4096.0 || e["max_completion_tokens"] != 512.0 || fmt.Sprint(e["input_modalities"]) != "[text]" {
 		t.Errorf("%v", e)
 	}
-	if e := list["acme"]; e["quantization"] != nil || e["context_length"] != nil || e["input_modalities"] != nil {
+	if e := list["acme"]; e["quantization"] != nil || e["context_length"] != 0.0 || e["input_modalities"] != nil {
 		t.Errorf("%v", e)
 	}
 	m := s.modelJSON(s.Catalog.Model("a/b"))
