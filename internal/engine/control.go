@@ -29,9 +29,11 @@ const (
 	Empty      Fault = "empty"       // 200 with nothing in it
 	Slow       Fault = "slow"        // ten times the latency, a tenth of the speed
 	Garbage    Fault = "garbage"     // 200 with what is not JSON
+	Overflow   Fault = "overflow"    // 400: the prompt does not fit the window
+	Moderated  Fault = "moderated"   // 403: the prompt is refused for what it says
 )
 
-var faults = []Fault{None, F429, F500, F503, F401, F400, Refuse, Hang, Cut, ErrorEvent, Empty, Slow, Garbage}
+var faults = []Fault{None, F429, F500, F503, F401, F400, Refuse, Hang, Cut, ErrorEvent, Empty, Slow, Garbage, Overflow, Moderated}
 
 // Control is what can be switched while a provider runs.
 type Control struct {
@@ -53,16 +55,21 @@ const maxWaitMS = 3_600_000
 func (c Control) check() error {
 	switch {
 	case !slices.Contains(faults, c.Fault):
-		words := make([]string, len(faults))
-		for i, f := range faults {
-			words[i] = string(f)
-		}
-		return fmt.Errorf("unknown fault %q: there are %s", c.Fault, strings.Join(words, ", "))
+		return fmt.Errorf("unknown fault %q: there are %s", c.Fault, listed(faults))
 	case c.RetryAfter < 0, c.Count < 0, c.TokensPerSecond < 0, c.LatencyMS < 0, c.LatencyMS > maxWaitMS, c.After < -1,
 		c.PromptPrice.IsNegative(), c.CompletionPrice.IsNegative():
 		return fmt.Errorf("a number is out of range")
 	}
 	return nil
+}
+
+// listed names faults in a message.
+func listed(faults []Fault) string {
+	words := make([]string, len(faults))
+	for i, f := range faults {
+		words[i] = string(f)
+	}
+	return strings.Join(words, ", ")
 }
 
 // Set switches the provider's behaviour. It fails, changing nothing, for what does not exist.
@@ -144,7 +151,7 @@ func (p *Provider) setControl(w http.ResponseWriter, r *http.Request) {
 	p.showControl(w, r)
 }
 
-func readControl(r *http.Request, c *Control) *failure {
+func readControl(r *http.Request, c any) *failure {
 	err := json.UnmarshalRead(http.MaxBytesReader(nil, r.Body, 4096), c, json.RejectUnknownMembers(true))
 	if err != nil {
 		return invalid("the body is not the expected JSON: %v", err)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,6 +33,9 @@ type Engine struct {
 	mux     *http.ServeMux
 
 	inflight, queued, total, cancelled atomic.Int64
+
+	mu      sync.Mutex
+	control EngineControl
 }
 
 // Stats is what an engine has seen.
@@ -51,6 +55,7 @@ func New(c Config) *Engine {
 		c.Parallel = 1
 	}
 	e := &Engine{conf: c, started: time.Now(), places: make(chan struct{}, c.Parallel), mux: http.NewServeMux()}
+	e.control = EngineControl{Context: c.Context, Fault: None}
 	e.mux.HandleFunc("GET /health", e.health)
 	e.mux.HandleFunc("GET /v1/health", e.health)
 	e.mux.HandleFunc("GET /v1/models", e.models)
@@ -61,6 +66,8 @@ func New(c Config) *Engine {
 	e.mux.HandleFunc("POST /chat/completions", e.chat)
 	e.mux.HandleFunc("POST /tokenize", e.tokenize)
 	e.mux.HandleFunc("POST /apply-template", e.applyTemplate)
+	e.mux.HandleFunc("GET /control", e.showControl)
+	e.mux.HandleFunc("POST /control", e.setControl)
 	e.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		writeError(w, &failure{Code: http.StatusNotFound, Message: "File Not Found", Type: "not_found_error"})
 	})
@@ -106,7 +113,7 @@ func (e *Engine) models(w http.ResponseWriter, _ *http.Request) {
 		Owner   string `json:"owned_by"`
 		Meta    meta   `json:"meta"`
 	}
-	m := model{e.conf.Model, "model", e.started.Unix(), "llamacpp", meta{e.conf.Context, e.conf.Context}}
+	m := model{e.conf.Model, "model", e.started.Unix(), "llamacpp", meta{e.Control().Context, e.conf.Context}}
 	writeJSON(w, http.StatusOK, struct {
 		Object string  `json:"object"`
 		Data   []model `json:"data"`
@@ -127,40 +134,20 @@ func (e *Engine) props(w http.ResponseWriter, _ *http.Request) {
 		Build      string          `json:"build_info"`
 		Sleeping   bool            `json:"is_sleeping"`
 	}{
-		settings{e.conf.Context}, e.conf.Parallel, e.conf.Model, e.conf.Model + ".gguf",
+		settings{e.Control().Context}, e.conf.Parallel, e.conf.Model, e.conf.Model + ".gguf",
 		map[string]bool{"vision": false, "audio": false}, "chatml", "hearth-simulated", false,
 	})
 }
 
-func (e *Engine) tokenize(w http.ResponseWriter, r *http.Request) {
-	var in struct {
-		Content string `json:"content"`
-	}
-	if f := readJSON(r, &in); f != nil {
-		writeError(w, f)
-		return
-	}
-	tokens := make([]int, countTokens(in.Content))
-	for i := range tokens {
-		tokens[i] = i
-	}
-	writeJSON(w, http.StatusOK, map[string][]int{"tokens": tokens})
-}
-
-func (e *Engine) applyTemplate(w http.ResponseWriter, r *http.Request) {
-	q, f := readQuestion(r)
-	if f != nil {
-		writeError(w, f)
-		return
-	}
-	writeJSON(w, http.StatusOK, map[string]string{"prompt": q.template()})
-}
-
-// chat answers a chat request, after those that came before it.
+// chat answers a chat request, after those that came before it, or does to it what is switched.
 func (e *Engine) chat(w http.ResponseWriter, r *http.Request) {
 	q, f := readQuestion(r)
-	if f == nil && q.tokens >= e.conf.Context {
-		f = overflow(q.tokens, e.conf.Context)
+	ctl := e.take()
+	if f == nil && q.tokens >= ctl.Context {
+		f = overflow(q.tokens, ctl.Context)
+	}
+	if f == nil {
+		f = ctl.failure()
 	}
 	if f != nil {
 		writeError(w, f)
@@ -173,11 +160,26 @@ func (e *Engine) chat(w http.ResponseWriter, r *http.Request) {
 	}
 	defer func() { e.inflight.Add(-1); <-e.places }()
 	text := introduce(q, e.conf.Model, "")
-	c := newCompletion(w, q, e.conf.Model, text, e.conf.Context-q.tokens, tempo{e.conf.FirstToken, e.conf.TokensPerSecond})
+	c := newCompletion(w, q, e.conf.Model, text, ctl.Context-q.tokens, tempo{e.conf.FirstToken, e.conf.TokensPerSecond})
 	c.timed = true
-	if c.write(r.Context()) != nil {
+	if e.answer(r, c, ctl.Fault) != nil {
 		e.cancelled.Add(1)
 	}
+}
+
+// answer sends the answer, whole or broken; an error means that the client left.
+func (e *Engine) answer(r *http.Request, c *completion, fault Fault) error {
+	switch fault {
+	case Refuse:
+		reset(c.w)
+		return nil
+	case Hang:
+		<-r.Context().Done()
+		return r.Context().Err()
+	case Cut:
+		return c.cut(r.Context(), len(c.tokens)/2)
+	}
+	return c.write(r.Context())
 }
 
 // enter waits for a place; false = the client left.

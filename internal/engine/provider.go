@@ -157,6 +157,16 @@ func (p *Provider) broken(w http.ResponseWriter, r *http.Request, c Control) boo
 		p.fail(w, http.StatusUnauthorized, "authentication_error", "User not found.")
 	case F400:
 		p.fail(w, http.StatusBadRequest, "invalid_request_error", "Provider returned error")
+	case Overflow:
+		writeJSON(w, http.StatusBadRequest, map[string]any{"error": map[string]any{
+			"message": "This model's maximum context length is 8192 tokens. Please reduce the length of the messages.",
+			"type":    "invalid_request_error", "param": "messages", "code": "context_length_exceeded",
+		}})
+	case Moderated:
+		writeJSON(w, http.StatusForbidden, map[string]any{"error": map[string]any{
+			"code": http.StatusForbidden, "message": "The request was refused by moderation",
+			"metadata": map[string]any{"reasons": []string{"harassment"}, "flagged_input": "…"},
+		}})
 	case Refuse:
 		reset(w)
 	case Hang:

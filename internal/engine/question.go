@@ -23,6 +23,8 @@ type failure struct {
 	Context      int    `json:"n_ctx,omitzero"`
 }
 
+func (f *failure) Error() string { return f.Message }
+
 func invalid(format string, args ...any) *failure {
 	return &failure{Code: http.StatusBadRequest, Message: fmt.Sprintf(format, args...), Type: "invalid_request_error"}
 }
@@ -71,10 +73,11 @@ type question struct {
 		Role    string         `json:"role"`
 		Content jsontext.Value `json:"content"`
 	} `json:"messages"`
-	Stream        bool   `json:"stream"`
-	MaxTokens     *int64 `json:"max_tokens"`
-	MaxCompletion *int64 `json:"max_completion_tokens"`
-	IgnoreEOS     bool   `json:"ignore_eos"` // go on until a limit ends the answer
+	Tools         jsontext.Value `json:"tools"`
+	Stream        bool           `json:"stream"`
+	MaxTokens     *int64         `json:"max_tokens"`
+	MaxCompletion *int64         `json:"max_completion_tokens"`
+	IgnoreEOS     bool           `json:"ignore_eos"` // go on until a limit ends the answer
 	StreamOptions struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
@@ -114,6 +117,9 @@ func (q *question) limit() int64 {
 // template is the prompt in ChatML.
 func (q *question) template() string {
 	var b strings.Builder
+	if q.Tools.Kind() == '[' {
+		b.WriteString("<|im_start|>system\n# Tools\n" + string(q.Tools) + "<|im_end|>\n")
+	}
 	for _, m := range q.Messages {
 		b.WriteString("<|im_start|>" + m.Role + "\n" + contentText(m.Content) + "<|im_end|>\n")
 	}
