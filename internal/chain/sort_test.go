@@ -1,0 +1,187 @@
+package chain
+
+import (
+	"testing"
+
+	"myip.co.kr/hearth"
+)
+
+const across = "provider.sort price across models"
+
+// Step 7, order.
+var orderCases = []buildCase{
+	{name: "order puts the named first, in that order, within each model", req: with(ask(gemma, other, exaone), hearth.Preferences{Order: []string{"beta", "acme"}}),
+		want:    []string{betaGemma, acmeGemma, localGemma, acmeOther, localExaone},
+		reasons: []string{reasonOrder, reasonOrder, reasonPriority, reasonOrder, reasonPriority}},
+	{name: "order by display name and variant", req: with(ask(gemma), hearth.Preferences{Order: []string{"Beta", "acme/fp8"}}), want: []string{betaGemma, acmeGemma, localGemma}},
+	{name: "order by one node", req: with(ask(gemma), hearth.Preferences{Order: []string{"local-gpu/gpu-2"}}), want: []string{node2, localGemma, acmeGemma, betaGemma},
+		given: func(s *scene) { s.node("gpu-2", hearth.SlotView{}) }},
+	{name: "endpoints of one name keep their own order", req: with(ask(gemma), hearth.Preferences{Order: []string{"local-gpu"}}), want: []string{node2, localGemma, acmeGemma, betaGemma},
+		given: func(s *scene) { s.node("gpu-2", hearth.SlotView{State: ready}) }},
+	{name: "the rest goes by price, nothing is drawn", req: with(ask(gemma), hearth.Preferences{Order: []string{"local-gpu"}}), want: []string{localGemma, acmeGemma, betaGemma},
+		given: func(s *scene) { s.Rank = func([]hearth.Candidate) { panic("the rank was asked") } }},
+	{name: "who does not serve the model is passed over", req: with(ask(exaone), hearth.Preferences{Order: []string{"beta"}}), want: []string{localExaone}, notes: []string{}},
+	{name: "order replaces sort", req: with(ask(gemma), hearth.Preferences{Order: []string{"beta"}, Sort: hearth.SortPrice}), want: []string{betaGemma, localGemma, acmeGemma},
+		notes: []string{"provider.sort has no effect: provider.order is given"}},
+	{name: "order replaces a suffix", req: with(ask(gemma+":floor"), hearth.Preferences{Order: []string{"beta"}}), want: []string{betaGemma, localGemma, acmeGemma},
+		notes: []string{"suffix :floor has no effect: provider.order is given"}},
+	{name: "order stays within each model in spite of partition none", req: with(ask(gemma, exaone), hearth.Preferences{Order: []string{"local-gpu"}, AcrossModels: true, Sort: hearth.SortPrice}),
+		want:  []string{localGemma, acmeGemma, betaGemma, localExaone},
+		notes: []string{"provider.sort has no effect: provider.order is given", `provider.sort.partition "none" has no effect without a sort`}},
+}
+
+// threeMeasured: beta is fastest, our slot answers first, acme was not measured lately.
+func threeMeasured(s *scene) {
+	s.measured(betaGemma, 2, 90)
+	s.measured(localGemma, 0.2, 40)
+	s.measured(acmeGemma, 0.1, 200)
+	old := s.speeds[acmeGemma]
+	old.At = now.Add(-hearth.SpeedWindow)
+	s.speeds[acmeGemma] = old
+}
+
+// Step 7, sort, partition and suffixes.
+var sortCases = []buildCase{
+	{name: "sort price by what this request is expected to cost", req: with(hearth.Request{Models: []string{gemma}, Estimate: 1000, MaxTokens: 100}, hearth.Preferences{Sort: hearth.SortPrice}),
+		want: []string{acmeGemma, localGemma, betaGemma}, reasons: []string{"provider.sort price", "provider.sort price", "provider.sort price"}},
+	{name: "sort price counts images", req: with(hearth.Request{Models: []string{gemma}, Estimate: 1000, MaxTokens: 100, Images: 1}, hearth.Preferences{Sort: hearth.SortPrice}),
+		given: func(s *scene) { s.at(acmeGemma).List.Image = price("1", "0").Prompt }, want: []string{localGemma, betaGemma, acmeGemma}},
+	{name: "sort price over all priorities of a model", req: with(ask(gemma), hearth.Preferences{Sort: hearth.SortPrice}), given: func(s *scene) { s.at(acmeGemma).Priority = 99 },
+		want: []string{acmeGemma, localGemma, betaGemma}},
+	{name: "ties by tag", req: with(ask(gemma), hearth.Preferences{Sort: hearth.SortPrice}), want: []string{acmeGemma, betaGemma, localGemma},
+		given: func(s *scene) {
+			for _, n := range []string{localGemma, acmeGemma, betaGemma} {
+				s.at(n).List = hearth.Price{}
+			}
+		}},
+	{name: "sort stays within each model", req: with(ask(other, gemma), hearth.Preferences{Sort: hearth.SortPrice}), want: []string{acmeOther, acmeGemma, localGemma, betaGemma}},
+	{name: "sort switches the draw off", req: with(ask(gemma), hearth.Preferences{Sort: hearth.SortPrice}), want: []string{acmeGemma, localGemma, betaGemma},
+		given: func(s *scene) { s.Rank = func([]hearth.Candidate) { panic("the rank was asked") } }},
+	{name: "so does a suffix", req: ask(gemma + ":floor"), want: []string{acmeGemma, localGemma, betaGemma},
+		given: func(s *scene) { s.Rank = func([]hearth.Candidate) { panic("the rank was asked") } }},
+	{name: "partition none sorts across models", req: with(ask(other, gemma, exaone), hearth.Preferences{Sort: hearth.SortPrice, AcrossModels: true}),
+		want: []string{acmeGemma, localGemma, localExaone, betaGemma, acmeOther}, reasons: []string{across, across, across, across, across}},
+	{name: "partition none without a sort has no effect", req: with(ask(exaone, gemma), hearth.Preferences{AcrossModels: true}), want: []string{localExaone, localGemma, acmeGemma, betaGemma},
+		notes: []string{`provider.sort.partition "none" has no effect without a sort`}},
+	{name: "sort throughput: the fastest first, the unmeasured last", req: with(ask(gemma), hearth.Preferences{Sort: hearth.SortThroughput}), given: threeMeasured,
+		want: []string{betaGemma, localGemma, acmeGemma}, notes: []string{}},
+	{name: "sort latency: the quickest first, the unmeasured last", req: with(ask(gemma), hearth.Preferences{Sort: hearth.SortLatency}), given: threeMeasured,
+		want: []string{localGemma, betaGemma, acmeGemma}, notes: []string{}},
+	{name: "the unmeasured go by price", req: with(ask(gemma), hearth.Preferences{Sort: hearth.SortLatency}), given: func(s *scene) { s.measured(betaGemma, 9, 9) },
+		want: []string{betaGemma, acmeGemma, localGemma}},
+	{name: "equal speed by tag", req: with(ask(gemma), hearth.Preferences{Sort: hearth.SortThroughput}), given: func(s *scene) {
+		s.measured(betaGemma, 1, 50)
+		s.measured(localGemma, 2, 50)
+		s.measured(acmeGemma, 3, 50)
+	}, want: []string{acmeGemma, betaGemma, localGemma}},
+	{name: "nothing measured is noted", req: with(ask(gemma), hearth.Preferences{Sort: hearth.SortThroughput}), want: []string{acmeGemma, localGemma, betaGemma},
+		notes: []string{"sort throughput: nothing was measured for " + gemma + " lately, the order is by price"}},
+	{name: "an old measurement is none", req: with(ask(gemma), hearth.Preferences{Sort: hearth.SortLatency}), want: []string{acmeGemma, localGemma, betaGemma},
+		given: func(s *scene) { threeMeasured(s); delete(s.speeds, betaGemma); delete(s.speeds, localGemma) },
+		notes: []string{"sort latency: nothing was measured for " + gemma + " lately, the order is by price"}},
+	{name: "partition none by throughput", req: with(ask(gemma, exaone), hearth.Preferences{Sort: hearth.SortThroughput, AcrossModels: true}),
+		given: func(s *scene) { threeMeasured(s); s.measured(localExaone, 1, 60) }, want: []string{betaGemma, localExaone, localGemma, acmeGemma}},
+	{name: "exacto by the operator's grade", req: with(ask(gemma), hearth.Preferences{Sort: hearth.SortTools}), want: []string{betaGemma, acmeGemma, localGemma},
+		given: func(s *scene) { s.at(betaGemma).ToolQuality, s.at(localGemma).ToolQuality = 0.91, 0.89 }},
+	{name: "exacto by bad calls: who breaks many goes last", req: with(ask(gemma), hearth.Preferences{Sort: hearth.SortTools}), want: []string{localGemma, betaGemma, acmeGemma},
+		given: func(s *scene) { calls(s, acmeGemma, 100, 30); calls(s, betaGemma, 100, 3) }, notes: []string{}},
+	{name: "exacto: a few bad calls weigh little against a grade", req: with(ask(gemma), hearth.Preferences{Sort: hearth.SortTools}), want: []string{acmeGemma, localGemma, betaGemma},
+		given: func(s *scene) {
+			calls(s, acmeGemma, 2, 1) // 1 × (1 − 1.2/22) > 0.9 × 0.99
+			s.at(acmeGemma).ToolQuality = 1
+		}},
+	{name: "exacto: of one quality by price", req: with(ask(gemma), hearth.Preferences{Sort: hearth.SortTools}), want: []string{acmeGemma, localGemma, betaGemma},
+		notes: []string{"sort exacto: nothing is known for " + gemma + " of the quality of tool calls, the order is by price"}},
+	{name: "a suffix beside a sort wins for its model", req: with(ask(gemma+":floor", other), hearth.Preferences{Sort: hearth.SortLatency}), given: threeMeasured,
+		want:  []string{acmeGemma, localGemma, betaGemma, acmeOther},
+		notes: []string{"provider.sort has no effect on " + gemma + ": it is asked for with suffix :floor"}},
+	{name: "a sort across models beats a suffix", req: with(ask(other, gemma+":nitro"), hearth.Preferences{Sort: hearth.SortPrice, AcrossModels: true}),
+		want:  []string{acmeGemma, localGemma, betaGemma, acmeOther},
+		notes: []string{"suffix :nitro has no effect: provider.sort sorts the endpoints of all models together"}},
+}
+
+func calls(s *scene, name string, all, bad int) {
+	s.speeds[name] = hearth.EndpointSpeed{At: now, Samples: 1, Calls: all, BadCalls: bad}
+}
+
+// Step 7, the bars.
+var barCases = []buildCase{
+	{name: "preferred_min_throughput moves who misses it to the back", req: with(ask(gemma), hearth.Preferences{MinThroughput: hearth.Percentiles{P50: 50}}), given: threeMeasured,
+		want: []string{acmeGemma, betaGemma, localGemma}, reasons: []string{reasonPrice, reasonPrice, reasonSlow}, notes: []string{}},
+	{name: "preferred_max_latency likewise", req: with(ask(gemma), hearth.Preferences{MaxLatency: hearth.Percentiles{P50: 1}}),
+		given: func(s *scene) { threeMeasured(s); s.measured(acmeGemma, 1.5, 9) }, want: []string{localGemma, acmeGemma, betaGemma}, reasons: []string{reasonPriority, reasonLate, reasonLate}},
+	{name: "exactly at the bar is not missed", req: with(ask(gemma), hearth.Preferences{MinThroughput: hearth.Percentiles{P50: 40}, MaxLatency: hearth.Percentiles{P50: 0.2}}), given: threeMeasured,
+		want: []string{localGemma, acmeGemma, betaGemma}, reasons: []string{reasonPriority, reasonPrice, reasonLate}},
+	{name: "any of several percentiles", req: with(ask(gemma), hearth.Preferences{MinThroughput: hearth.Percentiles{P50: 40, P90: 30}}), given: threeMeasured,
+		want: []string{acmeGemma, betaGemma, localGemma}},
+	{name: "a percentile that was not measured misses nothing", req: with(ask(gemma), hearth.Preferences{MinThroughput: hearth.Percentiles{P99: 1000}}), given: threeMeasured,
+		want: []string{localGemma, acmeGemma, betaGemma}, notes: []string{"provider.preferred_min_throughput has no effect: nothing was measured lately"}},
+	{name: "a bar that nothing was measured for is noted", req: with(ask(gemma), hearth.Preferences{MaxLatency: hearth.Percentiles{P50: 1}}), want: []string{localGemma, acmeGemma, betaGemma},
+		notes: []string{"provider.preferred_max_latency has no effect: nothing was measured lately"}},
+	{name: "all miss it and none is out", req: with(ask(gemma), hearth.Preferences{MaxLatency: hearth.Percentiles{P50: 0.001}}), want: []string{localGemma, acmeGemma, betaGemma},
+		given: func(s *scene) { threeMeasured(s); s.measured(acmeGemma, 1, 1) }},
+	{name: "to the back of its model, not of the chain", req: with(ask(gemma, other), hearth.Preferences{MaxLatency: hearth.Percentiles{P50: 1}}), given: threeMeasured,
+		want: []string{localGemma, acmeGemma, betaGemma, acmeOther}},
+	{name: "with partition none to the back of the chain", req: with(ask(gemma, other), hearth.Preferences{MaxLatency: hearth.Percentiles{P50: 1}, AcrossModels: true}), given: threeMeasured,
+		want: []string{localGemma, acmeGemma, acmeOther, betaGemma}, notes: []string{}},
+	{name: "behind a sort too", req: with(ask(gemma), hearth.Preferences{Sort: hearth.SortPrice, MaxLatency: hearth.Percentiles{P50: 0.1}}), given: threeMeasured,
+		want: []string{acmeGemma, localGemma, betaGemma}, reasons: []string{"provider.sort price", reasonLate, reasonLate}},
+	{name: "behind an order too", req: with(ask(gemma), hearth.Preferences{Order: []string{"beta"}, MaxLatency: hearth.Percentiles{P50: 1}}), given: threeMeasured,
+		want: []string{localGemma, acmeGemma, betaGemma}},
+}
+
+// Step 8.
+var cutCases = []buildCase{
+	{name: "no fallbacks: the rest is told as cut", req: with(ask(gemma, exaone), hearth.Preferences{NoFallbacks: true, Ignore: []string{"beta"}}), want: []string{localGemma},
+		drops: []string{
+			"beta:" + gemma + " @2 conditions: in provider.ignore",
+			"acme/fp8:" + gemma + " @1 cut: provider.allow_fallbacks is false",
+			"local-gpu/gpu-1:" + exaone + " @1 cut: provider.allow_fallbacks is false",
+		}},
+	{name: "no fallbacks: the first that is left", req: with(ask(gemma, exaone), hearth.Preferences{NoFallbacks: true}), given: func(s *scene) { s.cool(localGemma) }, want: []string{acmeGemma}},
+	{name: "no fallbacks under order", req: with(ask(gemma), hearth.Preferences{NoFallbacks: true, Order: []string{"beta"}}), want: []string{betaGemma}},
+	{name: "the cut comes before the resident is looked for", req: with(ask(exaone, gemma), hearth.Preferences{NoFallbacks: true}),
+		given: func(s *scene) { s.slot("gemma", ready) }, want: []string{localExaone}},
+	{name: "no fallbacks with one candidate", req: with(ask(exaone), hearth.Preferences{NoFallbacks: true}), want: []string{localExaone}, drops: []string{}},
+}
+
+// Step 9.
+var residentCases = []buildCase{
+	{name: "of two adjacent local slots the resident is first", req: ask(exaone, gemma), given: func(s *scene) { s.slot("gemma", ready) }, want: []string{localGemma, localExaone, acmeGemma, betaGemma}},
+	{name: "a starting slot counts when none is ready", req: ask(exaone, gemma), given: func(s *scene) { s.slot("gemma", starting) }, want: []string{localGemma, localExaone, acmeGemma, betaGemma},
+		reasons: []string{reasonStarting, reasonPriority, reasonPrice, reasonPrice}},
+	{name: "a ready slot beats a starting one", req: ask(exaone, gemma), given: func(s *scene) { s.slot("gemma", ready); s.slot("exaone", starting) }, want: []string{localGemma, localExaone, acmeGemma, betaGemma}},
+	{name: "and a starting one behind it", req: with(ask(exaone, gemma), hearth.Preferences{Only: []string{"local-gpu"}}), given: func(s *scene) { s.slot("exaone", ready); s.slot("gemma", starting) }, want: []string{localExaone, localGemma}},
+	{name: "a draining slot is never preferred", req: ask(exaone, gemma), given: func(s *scene) { s.slot("gemma", draining) }, want: []string{localExaone, localGemma, acmeGemma, betaGemma}},
+	{name: "never across an external one", req: ask(gemma, exaone), given: func(s *scene) { s.slot("exaone", ready) }, want: []string{localGemma, acmeGemma, betaGemma, localExaone}},
+	{name: "across one that is out", req: with(ask(gemma, exaone), hearth.Preferences{Only: []string{"local-gpu"}}), given: func(s *scene) { s.slot("exaone", ready) }, want: []string{localExaone, localGemma}},
+	{name: "not on another node", req: ask(exaone, gemma), given: func(s *scene) {
+		s.at(localGemma).Slot.Node = &hearth.Node{Name: "gpu-9", Exclusive: true}
+		s.slot("gemma", ready)
+	}, want: []string{localExaone, localGemma, acmeGemma, betaGemma}},
+	{name: "not on a node that holds several models", req: ask(exaone, gemma), given: func(s *scene) { s.Views.Catalog.Nodes[0].Exclusive = false; s.slot("gemma", ready) },
+		want: []string{localExaone, localGemma, acmeGemma, betaGemma}},
+	{name: "not under order", req: with(ask(exaone, gemma), hearth.Preferences{Order: []string{"local-gpu"}}), given: func(s *scene) { s.slot("gemma", ready) }, want: []string{localExaone, localGemma, acmeGemma, betaGemma}},
+	{name: "nor under sort", req: with(ask(exaone, gemma), hearth.Preferences{Sort: hearth.SortPrice, Only: []string{"local-gpu"}}), given: func(s *scene) { s.slot("gemma", ready) }, want: []string{localExaone, localGemma}},
+	{name: "nor under a suffix", req: with(ask(exaone, gemma+":nitro"), hearth.Preferences{Only: []string{"local-gpu"}}), given: func(s *scene) { s.slot("gemma", ready) }, want: []string{localExaone, localGemma}},
+}
+
+func TestToolQuality(t *testing.T) {
+	for name, tc := range map[string]struct {
+		grade      float64
+		calls, bad int
+		want       float64
+	}{
+		"nothing known":              {0, 0, 0, 0.9 * 0.99},
+		"graded":                     {0.5, 0, 0, 0.5 * 0.99},
+		"all of twenty bad":          {1, 20, 20, 1 - 20.2/40},
+		"none of a hundred and more": {1, 180, 0, 1 - 0.2/200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := toolQuality(&hearth.Endpoint{ToolQuality: tc.grade}, hearth.EndpointSpeed{Calls: tc.calls, BadCalls: tc.bad})
+			if got < tc.want-1e-12 || got > tc.want+1e-12 {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
