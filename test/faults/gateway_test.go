@@ -13,8 +13,11 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/go-json-experiment/json"
 
 	"myip.co.kr/hearth/internal/app"
 	"myip.co.kr/hearth/internal/config"
@@ -58,6 +61,7 @@ type gateway struct {
 	user, admin string
 	log         *lockedLog
 	client      *http.Client
+	read        atomic.Int64 // bytes read from callers
 }
 
 const configHead = `
@@ -73,6 +77,7 @@ const primaryPart = `
     name: Primary
     base_url: %s/v1
     api_key: %s
+    headers: {X-Project: project-secret-445566}
     limits: {%s}
     models:
       - {model: author/model, priority: 10, price: {prompt: 1, completion: 2}}
@@ -136,7 +141,7 @@ func start(t testing.TB, s setup) *gateway {
 	g.addr = ln.Addr().String()
 	g.client = &http.Client{Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64}}
 	ended := make(chan error, 1)
-	go func() { ended <- g.app.Serve(ctx, ln, nil) }()
+	go func() { ended <- g.app.Serve(ctx, meteredListener{ln, &g.read}, nil) }()
 	t.Cleanup(func() {
 		g.client.CloseIdleConnections()
 		cancel()
@@ -147,6 +152,13 @@ func start(t testing.TB, s setup) *gateway {
 			}
 		case <-time.After(30 * time.Second):
 			t.Error("the gateway did not end within 30 s")
+		}
+		for what, text := range map[string]string{
+			"a provider's key": primaryKey, "a caller's key": g.user, "the prompt": "count to twenty", "an answer": "one two three",
+		} {
+			if strings.Contains(g.log.String(), text) {
+				t.Errorf("the log holds %s", what)
+			}
 		}
 		if t.Failed() {
 			t.Logf("the gateway's log:\n%s", g.log.tail())
@@ -240,4 +252,36 @@ func until(t testing.TB, what string, so func() bool) {
 		case <-tick.C:
 		}
 	}
+}
+
+// engineSlot is a slot whose engine the gateway starts: the test binary itself.
+func engineSlot(t testing.TB, more string, args ...string) string {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := append([]string{program, "engine", "--port", "${port}", "--model", model, "--first-token", "0s", "--tokens-per-second", "0",
+		"--parent-pid", itoa(os.Getpid())}, args...)
+	b, err := json.Marshal(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "- {name: slot, model: author/model, command: " + string(b) + ", stop_grace: 1s, price: {prompt: 1, completion: 2}" + more + "}"
+}
+
+// leave asks, reads what comes, and leaves when ctx ends.
+func (g *gateway) leave(ctx context.Context, body string) {
+	req, err := http.NewRequestWithContext(ctx, "POST", "http://"+g.addr+"/api/v1/chat/completions", strings.NewReader(body))
+	if err != nil {
+		g.t.Error(err)
+		return
+	}
+	req.Header.Set("Authorization", "Bearer "+g.user)
+	resp, err := g.client.Do(req)
+	if err != nil {
+		return
+	}
+	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, resp.Body)
 }

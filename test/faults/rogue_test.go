@@ -63,15 +63,28 @@ func serve(t testing.TB, play ...act) *rogue {
 
 func serveOn(t testing.TB, wrap func(net.Conn) (net.Conn, error), play ...act) *rogue {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	r := &rogue{t: t, play: play, wrap: wrap}
+	r.listen("127.0.0.1:0")
+	return r
+}
+
+// serveAt is serve at an address.
+func serveAt(t testing.TB, address string, play ...act) *rogue {
+	t.Helper()
+	r := &rogue{t: t, play: play}
+	r.listen(address)
+	return r
+}
+
+func (r *rogue) listen(address string) {
+	r.t.Helper()
+	var err error
+	if r.ln, err = net.Listen("tcp", address); err != nil {
+		r.t.Fatal(err)
 	}
-	r := &rogue{t: t, ln: ln, play: play, wrap: wrap}
 	r.tasks.Add(1)
 	go r.accept()
-	t.Cleanup(r.end)
-	return r
+	r.t.Cleanup(r.end)
 }
 
 func (r *rogue) addr() string { return r.ln.Addr().String() }
