@@ -162,14 +162,18 @@ func (b *builder) dropList() string {
 
 // nearest names what the first of the unknown models could have meant.
 func (b *builder) nearest() string {
-	if len(b.chain.Drops) == 0 {
+	var meant []string
+	for _, d := range b.chain.Drops[:min(len(b.chain.Drops), 4)] {
+		for _, n := range suggest.Nearest(d.Model, b.modelNames(), 1) {
+			if !slices.Contains(meant, n) {
+				meant = append(meant, n)
+			}
+		}
+	}
+	if len(meant) == 0 {
 		return ""
 	}
-	near := suggest.Nearest(b.chain.Drops[0].Model, b.modelNames(), 3)
-	if len(near) == 0 {
-		return ""
-	}
-	return "; did you mean " + strings.Join(near, " or ") + "?"
+	return "; did you mean " + strings.Join(meant, " or ") + "?"
 }
 
 func (b *builder) modelNames() []string {
