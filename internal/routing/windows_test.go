@@ -138,9 +138,10 @@ func TestClockJumps(t *testing.T) {
 }
 
 func TestBounds(t *testing.T) {
+	const n = 5*ringMax + 100
 	w := NewWindows(1)
 	now := time.Now()
-	for i := range 5 * ringMax {
+	for i := range n {
 		w.Add(0, answered(now.Add(time.Duration(i)), time.Duration(i+1)))
 	}
 	e := &w.ends[0]
@@ -148,12 +149,51 @@ func TestBounds(t *testing.T) {
 		t.Errorf("%d answers in room for %d, %d minutes", len(e.ring), cap(e.ring), len(e.minutes))
 	}
 	s := w.Stats(0, time.Hour, now.Add(time.Second))
-	if s.Answered != 5*ringMax || s.Samples != ringMax || s.Latency.P99 < time.Duration(5*ringMax-20).Seconds() {
+	if want := now.Add(n - 1); !s.At.Equal(want) {
+		t.Errorf("the last answer was at %s, want %s", s.At, want)
+	}
+	if s.Answered != n || s.Samples != ringMax || s.Latency.P99 < time.Duration(n-20).Seconds() {
 		t.Errorf("%+v", s)
 	}
 	far := now.AddDate(400, 0, 0) // more than a Duration holds
 	w.Add(0, answered(far, time.Second))
 	w.Add(0, answered(time.Time{}, time.Second))
+}
+
+func TestMinutes(t *testing.T) {
+	w := NewWindows(1)
+	for _, at := range []time.Duration{-90 * time.Second, -30 * time.Second, 0, 30 * time.Second, 59 * time.Second, 60 * time.Second} {
+		w.Add(0, answered(w.began.Add(at), time.Second))
+	}
+	for _, c := range []struct {
+		over, at time.Duration
+		want     int
+	}{
+		{time.Minute, 59 * time.Second, 3}, {2 * time.Minute, 59 * time.Second, 4}, {time.Minute, 61 * time.Second, 1}, {90 * time.Second, 61 * time.Second, 4},
+		{time.Minute, -time.Second, 1}, {24 * time.Hour, 24 * time.Hour, 1}, {48 * time.Hour, 24 * time.Hour, 1}, {24 * time.Hour, 25 * time.Hour, 0}, {0, 0, 0},
+	} {
+		if got := w.Outcomes(0, c.over, w.began.Add(c.at)).Answered; got != c.want {
+			t.Errorf("%s up to %s: %d, want %d", c.over, c.at, got, c.want)
+		}
+	}
+}
+
+func TestPublish(t *testing.T) {
+	t.Run("a sum that comes late does not take the place of a later one", func(t *testing.T) {
+		w := NewWindows(1)
+		w.publish(0, 2, hearth.EndpointSpeed{Samples: 2})
+		w.publish(0, 1, hearth.EndpointSpeed{Samples: 1})
+		if got := w.Speeds()[0].Samples; got != 2 {
+			t.Errorf("the view is of sum %d", got)
+		}
+	})
+	t.Run("the more endpoints, the rarer: each view copies the figures of all", func(t *testing.T) {
+		for n, want := range map[int]time.Duration{0: time.Second, 1: time.Second, 256: time.Second, 1024: 4 * time.Second} {
+			if got := NewWindows(n).period; got != want {
+				t.Errorf("%d endpoints: a view every %s, want %s", n, got, want)
+			}
+		}
+	})
 }
 
 // TestConcurrentAdds is for the race detector; besides, no sample may be lost and the view must be of the last sum.
