@@ -15,7 +15,7 @@ var mayImport = map[string][]string{
 	"internal/app": {"internal/config", "internal/server", "internal/relay", "internal/ui", "internal/upstream",
 		"internal/chain", "internal/routing", "internal/slot", "internal/node", "internal/driver", "internal/health",
 		"internal/dialect", "internal/sse", "internal/estimate", "internal/suggest", "internal/meter", "internal/account", "internal/fx",
-		"internal/journal", "internal/ledger", "internal/store", "internal/cluster"},
+		"internal/media", "internal/journal", "internal/ledger", "internal/store", "internal/cluster"},
 	"internal/server": {"internal/relay", "internal/ui", "internal/account", "internal/store", "internal/chain",
 		"internal/slot", "internal/routing", "internal/health"},
 	"internal/relay": {"internal/chain", "internal/upstream", "internal/ledger", "internal/estimate", "internal/dialect",

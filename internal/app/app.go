@@ -18,6 +18,7 @@ import (
 	"myip.co.kr/hearth/internal/health"
 	"myip.co.kr/hearth/internal/journal"
 	"myip.co.kr/hearth/internal/ledger"
+	"myip.co.kr/hearth/internal/media"
 	"myip.co.kr/hearth/internal/relay"
 	"myip.co.kr/hearth/internal/routing"
 	"myip.co.kr/hearth/internal/server"
@@ -94,9 +95,13 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (a *App, err error
 	}
 	opt.UserSalt = salt
 	tracker, windows := health.NewTracker(a.Catalog), routing.NewWindows(len(a.Catalog.Endpoints))
-	rel := relay.New(opt, relay.Parts{
+	parts := relay.Parts{
 		Catalog: a.Catalog, Fleet: a.fleet, Health: tracker, Upstream: a.upstream, Ledger: a.ledger, Windows: windows, Log: o.Log,
-	})
+	}
+	if cfg.Local.MediaURLs == "fetch" {
+		parts.Media = media.New(media.Options{Agent: "hearth/" + o.Version})
+	}
+	rel := relay.New(opt, parts)
 	a.Server = server.New(server.Options{PublicCatalog: cfg.PublicCatalog, CORSOrigins: cfg.CORSOrigins}, server.Parts{
 		Catalog: a.Catalog, Relay: rel, Accounts: a.Accounts, Fleet: a.fleet, Health: tracker, Windows: windows, Log: o.Log,
 	})

@@ -42,20 +42,12 @@ func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange,
 	defer func() {
 		g.permit.Done(o.health, o.RetryAfter, time.Now())
 		g.lease.Release()
-		if o.Latency == 0 {
-			o.Latency = time.Since(start)
-		}
 	}()
 	call := upstream.Call{Endpoint: e, Stream: x.chat.Stream, Stamp: &x.stamp, MaxTokens: x.chat.MaxTokens}
-	if !r.obtain(ctx, x, &c, &g, &o, hasNext) {
+	if !r.obtain(ctx, x, &c, &call, &g, &o, hasNext) {
+		o.Latency = time.Since(start)
 		return o
 	}
-	if !r.forward(x, &c, &call) {
-		o.Message = "no memory is left for the body of this request"
-		x.tally.overloaded++
-		return o
-	}
-	call.EngineURL, call.EngineKey = g.lease.URL, g.lease.APIKey
 	// A stamp learns from the upstream it rewrites, so each attempt gets a new one.
 	x.stamp = dialect.Stamp{ID: x.gen.ID, Model: e.Model.ID, Provider: e.Provider.Name, Created: x.stamp.Created}
 	x.watch.Dispatch()
@@ -86,9 +78,9 @@ func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange,
 	return o
 }
 
-// obtain gets what an attempt needs before anything is sent: what its media hold, the money, a place in the slot, the
-// permit. Without one of them the outcome says why.
-func (r *Relay) obtain(ctx context.Context, x *exchange, c *hearth.Candidate, g *grant, o *outcome, hasNext bool) bool {
+// obtain gets what an attempt needs before anything is sent: the money, what its media hold, a place in the slot, the
+// permit, the body to send. Without one of them the outcome says why.
+func (r *Relay) obtain(ctx context.Context, x *exchange, c *hearth.Candidate, call *upstream.Call, g *grant, o *outcome, hasNext bool) bool {
 	e := c.Endpoint
 	if h := r.health.View()[e.Index]; h.Out(time.Now()) && !c.LastResort { // no slot is woken for an endpoint that may not be tried
 		o.cooled(h)
@@ -98,9 +90,13 @@ func (r *Relay) obtain(ctx context.Context, x *exchange, c *hearth.Candidate, g 
 		o.Skip, o.Message = hearth.SkipOverBudget, "the key's limit does not cover what this candidate may cost"
 		return false
 	}
+	if e.Local() && x.chat.Request.MediaURLs > 0 && !r.fetchMedia(ctx, x, o) {
+		return false
+	}
 	if e.Slot != nil && !r.lease(ctx, x, e, &g.lease, o, hasNext) {
 		return false
 	}
+	call.EngineURL, call.EngineKey = g.lease.URL, g.lease.APIKey
 	take := r.health.Take
 	if c.LastResort {
 		take = r.health.TakeAnyway
@@ -108,8 +104,14 @@ func (r *Relay) obtain(ctx context.Context, x *exchange, c *hearth.Candidate, g 
 	var ok bool
 	if g.permit, ok = take(e.Index, time.Now()); !ok {
 		o.cooled(r.health.View()[e.Index])
+		return false
 	}
-	return ok
+	if !r.forward(x, c, call) {
+		o.Message = "no memory is left for the body of this request"
+		x.tally.overloaded++
+		return false
+	}
+	return true
 }
 
 // lease asks for a place in the endpoint's slot. Without one the attempt says why, in the slot's word.
@@ -151,7 +153,7 @@ func (r *Relay) pass(w http.ResponseWriter, x *exchange, o *outcome, opened *ups
 		r.streamHeaders(w)
 		x.begun = true
 	}
-	x.letGo() // streams are long
+	r.letGo(x) // streams are long
 	end := s.Copy(w, r.opt.WriteLimit)
 	o.Status, o.Verdict, o.stream, o.UpstreamID = opened.Status, end.Verdict, s, s.UpstreamID
 	switch end.Verdict {

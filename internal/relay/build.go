@@ -1,6 +1,8 @@
 package relay
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -8,6 +10,8 @@ import (
 	"myip.co.kr/hearth/internal/chain"
 	"myip.co.kr/hearth/internal/dialect"
 	"myip.co.kr/hearth/internal/estimate"
+	"myip.co.kr/hearth/internal/slot"
+	"myip.co.kr/hearth/internal/upstream"
 )
 
 // build makes the chain from the present state and fixes what the request may wait for slots in all.
@@ -15,6 +19,13 @@ func (r *Relay) build(req *http.Request, x *exchange) (hearth.Chain, *hearth.Err
 	q := &x.chat.Request
 	in := r.input(q, x.key)
 	ch, err := chain.Build(in)
+	for err != nil {
+		e := chain.Recount(in, ch)
+		if e == nil || !r.count(req.Context(), x, &in, e) {
+			break
+		}
+		ch, err = chain.Build(in)
+	}
 	x.gen.Requested, x.gen.Estimate, x.gen.Images, x.gen.Streamed = q.Models, q.Estimate, q.Images, q.Stream
 	x.gen.Drops = ch.Drops
 	x.gen.Notes = append(append(x.gen.Notes, q.Notes...), ch.Notes...)
@@ -42,7 +53,7 @@ func (r *Relay) input(q *hearth.Request, key *hearth.Key) chain.Input {
 		v.Speeds = r.windows.Speeds()
 	}
 	return chain.Input{
-		Request: q, Key: key, Views: v, Now: time.Now(), Left: r.left(key), LastResort: r.opt.LastResort,
+		Request: q, Key: key, Views: v, Now: time.Now(), Left: r.left(key), LastResort: r.opt.LastResort, FetchMedia: r.media != nil,
 	}
 }
 
@@ -56,6 +67,32 @@ func (r *Relay) left(key *hearth.Key) *hearth.Nano {
 		return nil
 	}
 	return &left
+}
+
+// count lets the engine behind a ready slot count the prompt that seemed too long for it, and puts the count into what
+// the chain is made from. It is false if there is no count: the estimate stands. The engine is asked within a place of
+// its slot, and never waited for.
+func (r *Relay) count(ctx context.Context, x *exchange, in *chain.Input, e *hearth.Endpoint) bool {
+	lease, err := r.fleet.Acquire(ctx, slot.Ask{Slot: e.Slot, Key: x.key.ID, HasNext: true})
+	if err != nil {
+		return false
+	}
+	defer lease.Release()
+	call := upstream.Call{Endpoint: e, EngineURL: lease.URL, EngineKey: lease.APIKey}
+	if !r.forward(x, &hearth.Candidate{Endpoint: e}, &call) {
+		return false
+	}
+	n, err := r.upstream.Count(ctx, &call)
+	if err != nil {
+		r.log.Debug("an engine did not count a prompt", "endpoint", e.ID, "err", err)
+		return false
+	}
+	if in.Exact == nil {
+		in.Exact = make(map[int]int)
+	}
+	in.Exact[e.Index] = n
+	x.gen.Notes = append(x.gen.Notes, fmt.Sprintf("%s counted the prompt: %d tokens, estimated at %d", e.Tag, n, x.chat.Estimate))
+	return true
 }
 
 // Explained is a chain with what it was built from.

@@ -18,6 +18,7 @@ type exchange struct {
 	key      *hearth.Key
 	body     body
 	chat     *dialect.Chat // nil when no further candidate will need it
+	media    downloads
 	stamp    dialect.Stamp
 	watch    meter.Stopwatch
 	waitLeft time.Duration // what all slot waits of the request together may still take
@@ -72,8 +73,9 @@ func (x *exchange) took() bool {
 }
 
 // letGo gives the body back: no further candidate will need it.
-func (x *exchange) letGo() {
+func (r *Relay) letGo(x *exchange) {
 	x.chat = nil
+	x.media.free(r)
 	x.body.free()
 }
 

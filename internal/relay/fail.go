@@ -69,6 +69,9 @@ func chainError(attempts []hearth.Attempt, t *tally) *hearth.Error {
 // rejected is what a request comes to that every candidate refused: the last one's words and its status, but the 5xx in
 // which engines report a fault of the request is the caller's 400.
 func rejected(last *hearth.Attempt) *hearth.Error {
+	if last.Status == 0 { // nobody was asked: what the request names cannot be had
+		return hearth.Errorf(hearth.ErrInvalidRequest, "%s", last.Message)
+	}
 	e := hearth.Errorf(hearth.ErrInvalidRequest, "every provider rejected the request: %s", last.Message)
 	if last.Status >= 400 && last.Status < 500 {
 		e.Status = last.Status

@@ -31,6 +31,9 @@ func (r *Relay) forward(x *exchange, c *hearth.Candidate, call *upstream.Call) b
 		}
 	}
 	size := int64(len(x.body.raw))
+	if e.Local() {
+		size += x.media.bytes
+	}
 	if size < minPooledForward {
 		call.Body = x.chat.AppendForward(nil, to)
 		return true
@@ -60,7 +63,7 @@ func (r *Relay) target(x *exchange, e *hearth.Endpoint, limit int) dialect.Targe
 	}
 	if s := e.Slot; s != nil {
 		engine, _ := hearth.EngineOf(s.Engine)
-		to.Drop, to.Allow = engine.Deny, s.StrictKeys
+		to.Drop, to.Allow, to.Media = engine.Deny, s.StrictKeys, x.media.data
 	}
 	if p.Dialect == "openrouter" {
 		dollar := r.catalog.Rates["USD"]

@@ -15,6 +15,7 @@ import (
 	"myip.co.kr/hearth/internal/dialect"
 	"myip.co.kr/hearth/internal/health"
 	"myip.co.kr/hearth/internal/ledger"
+	"myip.co.kr/hearth/internal/media"
 	"myip.co.kr/hearth/internal/routing"
 	"myip.co.kr/hearth/internal/slot"
 	"myip.co.kr/hearth/internal/upstream"
@@ -45,6 +46,7 @@ type Relay struct {
 	upstream *upstream.Client
 	ledger   *ledger.Ledger
 	windows  *routing.Windows
+	media    *media.Fetcher
 	log      *slog.Logger
 	bodies   atomic.Int64 // bytes of request bodies held now
 	misses   sampler
@@ -58,6 +60,7 @@ type Parts struct {
 	Upstream *upstream.Client
 	Ledger   *ledger.Ledger
 	Windows  *routing.Windows // nil: nothing is measured
+	Media    *media.Fetcher   // nil: no engine of the house gets a request with media behind web addresses
 	Log      *slog.Logger
 }
 
@@ -71,7 +74,7 @@ func New(o Options, p Parts) *Relay {
 	}
 	return &Relay{
 		opt: o, names: namesFor(o.HeaderPrefix), catalog: p.Catalog, fleet: p.Fleet, health: p.Health,
-		upstream: p.Upstream, ledger: p.Ledger, windows: p.Windows, log: p.Log,
+		upstream: p.Upstream, ledger: p.Ledger, windows: p.Windows, media: p.Media, log: p.Log,
 	}
 }
 
@@ -88,7 +91,7 @@ func (r *Relay) Name(w http.ResponseWriter) (id string) {
 // An error that is returned has been recorded and nothing has been sent; the server writes it.
 func (r *Relay) Chat(w http.ResponseWriter, req *http.Request, id string, key *hearth.Key) (err error) {
 	x := r.begin(req, id, key)
-	defer x.body.free()
+	defer r.letGo(x)
 	if err := r.read(w, req, x); err != nil {
 		return err
 	}
