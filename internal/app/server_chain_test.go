@@ -115,6 +115,16 @@ func TestServer_ChainAfterFailures(t *testing.T) {
 		cool(t, w, "beta", w.beta)
 		w.explained(t, "all in cooldown", w.user, ask(qwen, ""))
 	})
+	t.Run("rate limited", func(t *testing.T) {
+		w := startWorld(t, "")
+		for _, p := range []*engine.Provider{w.acme, w.beta} {
+			w.control(t, p, `{"fault":"429","count":1}`)
+		}
+		if r := w.chat(ask(qwen, "")); r.status != 429 || r.header.Get("Retry-After") == "" {
+			t.Fatalf("%d %v %s", r.status, r.header, r.body)
+		}
+		w.explained(t, "all rate limited", w.user, ask(qwen, ""))
+	})
 	t.Run("as a last resort", func(t *testing.T) {
 		w := startWorld(t, "cooldown: {last_resort: true}")
 		cool(t, w, "acme", w.acme)
