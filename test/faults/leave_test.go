@@ -60,14 +60,15 @@ type leaving struct {
 	play script // of the upstream, after it has noted the request
 	read bool   // the caller reads its first event before it leaves
 	wait bool   // the caller never gets as far as the upstream: it waits for the slot
+	both bool   // at a provider too, not only at a slot
 }
 
 var leavings = []leaving{
-	{name: "before the first token", more: streaming, play: script{stall}},
+	{name: "before the first token", both: true, more: streaming, play: script{stall}},
 	{name: "before the first token, with headers there", more: streaming, play: script{say(sseHead + parts(roleEvent)), stall}},
-	{name: "mid-stream", more: streaming, play: script{say(begun(8)), stall}, read: true},
+	{name: "mid-stream", both: true, more: streaming, play: script{say(begun(8)), stall}, read: true},
 	{name: "mid-stream, words flowing", more: streaming, play: script{say(begun(8)), repeat(parts(word("and on ")), time.Millisecond)}, read: true},
-	{name: "during a whole answer", play: script{stall}},
+	{name: "during a whole answer", both: true, play: script{stall}},
 	{name: "during a whole answer, half of it there", play: script{say(halfWhole()), stall}},
 	{name: "while waiting for a slot", more: streaming, play: script{stall}, wait: true},
 }
@@ -78,7 +79,7 @@ func TestLeaving(t *testing.T) {
 	for i := range leavings {
 		c := &leavings[i]
 		for _, where := range []string{"slot", "provider"} {
-			if c.wait && where == "provider" {
+			if where == "provider" && !c.both {
 				continue
 			}
 			t.Run(c.name+"/"+where, func(t *testing.T) { c.run(t, where == "slot") })

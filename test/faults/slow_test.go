@@ -137,7 +137,7 @@ func TestWriteDeadline(t *testing.T) {
 	up := serve(t, once(torrent(64, &sent), well(twenty)))
 	g := start(t, setup{slots: slotAt(up.url(), ", concurrency: 1, wait: 50s, queue_wait: 50s")})
 	w := g.stopped(t)
-	until(t, "the slot is taken", func() bool { return strings.Contains(g.slot(t), `"inflight":1`) })
+	until(t, "the slot is taken", func() bool { return up.chats.Load() == 1 && strings.Contains(g.slot(t), `"inflight":1`) })
 	began := time.Now()
 	limit := time.After(writeDeadline)
 	select {
