@@ -95,17 +95,22 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (a *App, err error
 	}
 	opt.UserSalt = salt
 	tracker, windows := health.NewTracker(a.Catalog), routing.NewWindows(len(a.Catalog.Endpoints))
-	parts := relay.Parts{
-		Catalog: a.Catalog, Fleet: a.fleet, Health: tracker, Upstream: a.upstream, Ledger: a.ledger, Windows: windows, Log: o.Log,
-	}
-	if cfg.Local.MediaURLs == "fetch" {
-		parts.Media = media.New(media.Options{Agent: "hearth/" + o.Version})
-	}
-	rel := relay.New(opt, parts)
+	rel := relay.New(opt, relay.Parts{
+		Catalog: a.Catalog, Fleet: a.fleet, Health: tracker, Upstream: a.upstream, Ledger: a.ledger, Windows: windows,
+		Media: fetcher(cfg, o.Version), Log: o.Log,
+	})
 	a.Server = server.New(server.Options{PublicCatalog: cfg.PublicCatalog, CORSOrigins: cfg.CORSOrigins}, server.Parts{
 		Catalog: a.Catalog, Relay: rel, Accounts: a.Accounts, Fleet: a.fleet, Health: tracker, Windows: windows, Log: o.Log,
 	})
 	return a, nil
+}
+
+// fetcher downloads media for own engines; nil = they are not downloaded.
+func fetcher(cfg *config.Config, version string) *media.Fetcher {
+	if cfg.Local.MediaURLs != "fetch" {
+		return nil
+	}
+	return media.New(media.Options{Agent: "hearth/" + version})
 }
 
 // relayOptions are what the configuration says of how requests are carried.

@@ -41,7 +41,7 @@ func Explain(ctx context.Context, cfg *config.Config, body []byte, key string) (
 		return server.Explanation{}, err
 	}
 	tracker := health.NewTracker(cat)
-	rel := relay.New(opt, relay.Parts{Catalog: cat, Fleet: fleet, Health: tracker, Log: log})
+	rel := relay.New(opt, relay.Parts{Catalog: cat, Fleet: fleet, Health: tracker, Media: fetcher(cfg, ""), Log: log}) // nothing is downloaded
 	s := server.New(server.Options{}, server.Parts{Catalog: cat, Relay: rel, Fleet: fleet, Health: tracker, Log: log})
 	x, err := s.Explain(body, caller)
 	return x, errors.Join(err, fleet.Close(ctx))

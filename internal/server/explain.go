@@ -84,6 +84,10 @@ func (s *Server) Explain(raw []byte, key *hearth.Key) (Explanation, error) {
 	if err != nil {
 		return Explanation{}, err
 	}
+	return Explanation{s.explained(&x)}, nil
+}
+
+func (s *Server) explained(x *relay.Explained) Chain {
 	j := Chain{
 		Candidates: []Candidate{}, Dropped: []Dropped{},
 		Notes: append([]string{}, x.Chain.Notes...), Estimate: x.In.Request.Estimate,
@@ -92,12 +96,15 @@ func (s *Server) Explain(raw []byte, key *hearth.Key) (Explanation, error) {
 		j.Dropped = append(j.Dropped, dropped(d))
 	}
 	for _, c := range x.Chain.Candidates {
-		j.Candidates = append(j.Candidates, s.candidate(&x, c))
+		j.Candidates = append(j.Candidates, s.candidate(x, c))
 	}
 	if e := x.Err; e != nil {
 		j.Error = &Refusal{Code: e.HTTPStatus(), Type: e.Type, Message: e.Message, RetryAfter: wholeSeconds(e.RetryAfter)}
+		if c := chain.Recount(x.In, x.Chain); c != nil {
+			j.Notes = append(j.Notes, "before the request is refused, the engine of "+c.ID+" is asked how many tokens the prompt has")
+		}
 	}
-	return Explanation{j}, nil
+	return j
 }
 
 func (s *Server) candidate(x *relay.Explained, c hearth.Candidate) Candidate {

@@ -85,3 +85,30 @@ func TestExplain_Candidate(t *testing.T) {
 		t.Errorf("a measurement that is too old is shown: %+v", got)
 	}
 }
+
+func TestExplain_Refused(t *testing.T) {
+	m, node := &hearth.Model{ID: "a/b"}, &hearth.Node{Name: "gpu-1", Exclusive: true}
+	slot := &hearth.Slot{Name: "b", Node: node, Model: m, Engine: "llama-server"}
+	p := &hearth.Provider{Slug: "local-gpu", Kind: hearth.Local, Currency: "KRW"}
+	c := &hearth.Catalog{Currency: "KRW", Models: []*hearth.Model{m}, Providers: []*hearth.Provider{p}, Nodes: []*hearth.Node{node}, Slots: []*hearth.Slot{slot},
+		Endpoints: []*hearth.Endpoint{{Model: m, Provider: p, Tag: "local-gpu/gpu-1", Slot: slot, Context: 100}}}
+	if err := c.Seal(); err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{Parts: Parts{Catalog: c}}
+	explained := func(state hearth.SlotState) Chain {
+		x := relay.Explained{In: chain.Input{Request: &hearth.Request{Models: []string{"a/b"}, Estimate: 120},
+			Views: chain.Views{Catalog: c, Slots: []hearth.SlotView{{State: state}}}}}
+		x.Chain, x.Err = chain.Build(x.In)
+		return s.explained(&x)
+	}
+	got := explained(hearth.SlotAsleep)
+	if got.Error == nil || got.Error.Code != 400 || got.Error.Type != hearth.ErrContextLength || len(got.Candidates) != 0 || len(got.Dropped) != 1 || len(got.Notes) != 0 {
+		t.Errorf("%+v, error %+v", got, got.Error)
+	}
+	got = explained(hearth.SlotReady)
+	want := []string{"before the request is refused, the engine of local-gpu/gpu-1:a/b is asked how many tokens the prompt has"}
+	if d := cmp.Diff(want, got.Notes); d != "" {
+		t.Error(d)
+	}
+}
