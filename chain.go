@@ -52,8 +52,17 @@ type EndpointHealth struct {
 	Account bool
 }
 
+// LongestOut is the longest that anything stands against an endpoint. Where more seems to be left, the clock was set back.
+const LongestOut = 10 * time.Minute
+
 // Out says whether the endpoint must not be tried at now.
-func (h EndpointHealth) Out(now time.Time) bool { return h.Skip != "" && now.Before(h.Until) }
+func (h EndpointHealth) Out(now time.Time) bool {
+	if h.Skip == "" {
+		return false
+	}
+	left := h.Until.Sub(now)
+	return left > 0 && left <= LongestOut
+}
 
 // EndpointSpeed is what was measured at an endpoint lately. The zero value means that nothing was, and a figure of 0 that
 // this one was not: not every answer tells both.
