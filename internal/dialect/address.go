@@ -72,8 +72,10 @@ func formOf(text []byte) form {
 	bare := text[:min(len(text), longest)]
 	if bytes.IndexByte(bare, '\\') >= 0 {
 		n := 0
-		for n < len(text) && n < longest {
-			n += max(1, escape(text[n:]))
+		for range longest {
+			if n < len(text) {
+				n += max(1, escape(text[n:]))
+			}
 		}
 		bare = unquote(slices.Concat([]byte{'"'}, text[:n], []byte{'"'}))
 	}

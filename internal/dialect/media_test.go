@@ -30,6 +30,7 @@ func TestDecodeChat_media(t *testing.T) {
 		{"an image by address", `{"type":"image_url","image_url":{"url":"https://x/y.png","detail":"low"}}`, []string{"image"}, 1, []string{"https://x/y.png"}},
 		{"an image by a bare address", `{"image_url":"HTTP://X/y.png","type":"input_image"}`, []string{"image"}, 1, []string{"HTTP://X/y.png"}},
 		{"an address with escapes", `{"type":"image_url","image_url":{"\u0075rl":"\u0068ttp:\/\/x\/\u00e9"}}`, []string{"image"}, 1, []string{"http://x/é"}},
+		{"an address all by escape", `{"type":"image_url","image_url":"` + escaped("https://x") + `"}`, []string{"image"}, 1, []string{"https://x"}},
 		{"without a type", `{"image_url":{"url":"http://x"}}`, []string{"image"}, 1, []string{"http://x"}},
 		{"a type that lies", `{"type":"text","text":"x","image_url":{"url":"http://x"}}`, []string{"image"}, 1, []string{"http://x"}},
 		{"a key in capitals", `{"type":"image_url","Image_URL":{"URL":"http://x"}}`, []string{"image"}, 1, []string{"http://x"}},
@@ -76,6 +77,15 @@ func TestDecodeChat_media(t *testing.T) {
 	})
 }
 
+// escaped spells every character of an ASCII text as an escape.
+func escaped(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		fmt.Fprintf(&b, `\u%04x`, r)
+	}
+	return b.String()
+}
+
 // addresses are image parts with n different addresses, then more with the last of them again.
 func addresses(n, more int) string {
 	var b strings.Builder
@@ -112,6 +122,8 @@ func TestDecodeChat_mediaRefused(t *testing.T) {
 		{"a form of somebody else", `{"type":"image","image":"file:///x"}`, "messages[0].content[0].image", "http or https"},
 		{"an unknown key", `{"type":"text","text":"","x":{"y":["s3://x"]}}`, "messages[0].content[0].x.y", "http or https"},
 		{"padded in an unknown key", `{"type":"text","text":"","x":"\nhttp://x"}`, "messages[0].content[0].x", "http or https"},
+		{"a file in an unknown key", `{"type":"text","text":"","x":"file:/x"}`, "messages[0].content[0].x", "http or https"},
+		{"all by escape in an unknown key", `{"type":"text","text":"","x":"` + escaped("gopher://x") + `"}`, "messages[0].content[0].x", "http or https"},
 		{"padded at length", `{"type":"text","text":"","x":"` + strings.Repeat(` \t\u001F\u0020`, 99) + `http://x"}`, "messages[0].content[0].x", "http or https"},
 		{"65 addresses", addresses(65, 0), "messages[0].content[64].image_url", "more than 64 different"},
 		{"one address too often", addresses(1, 1024), "messages[0].content[1024].image_url", "more than 1024"},

@@ -113,6 +113,8 @@ func TestDecodeChat_providerRefused(t *testing.T) {
 		{"price an object", `{"max_price":{"audio":{}}}`, bad, "provider.max_price.audio", "from 0 on"},
 		{"price endless", `{"max_price":{"prompt":1e999999999}}`, bad, "provider.max_price.prompt", "from 0 on"},
 		{"price endlessly small", `{"max_price":{"prompt":"1e-999999999"}}`, bad, "provider.max_price.prompt", "from 0 on"},
+		{"price large", `{"max_price":{"prompt":1e33}}`, bad, "provider.max_price.prompt", "from 0 on"},
+		{"price fine", `{"max_price":{"prompt":"1e-33"}}`, bad, "provider.max_price.prompt", "from 0 on"},
 		{"price long", `{"max_price":{"prompt":` + strings.Repeat("1", 1000) + `}}`, bad, "provider.max_price.prompt", "from 0 on"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
