@@ -84,9 +84,7 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (a *App, err error
 	}
 	a.push(a.fleet.Close)
 	a.push(func(context.Context) error { return a.journal.Sync() }) // engines may take their time; records do not wait for them
-	if a.upstream, err = upstream.New(a.Catalog, upstream.Options{
-		Agent: "hearth/" + o.Version, KeepAlive: cfg.KeepAlive, AnswerTotal: int64(cfg.Request.MaxAnswerTotal), Dial: o.Dial, LocalDial: o.LocalDial,
-	}); err != nil {
+	if a.upstream, err = upstream.New(a.Catalog, upstreamOptions(cfg, o)); err != nil {
 		return a, err
 	}
 	opt, err := relayOptions(cfg)
@@ -103,6 +101,13 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (a *App, err error
 		Catalog: a.Catalog, Relay: rel, Accounts: a.Accounts, Fleet: a.fleet, Health: tracker, Windows: windows, Log: o.Log,
 	})
 	return a, nil
+}
+
+// upstreamOptions are what the configuration and the command say of connections to providers and engines.
+func upstreamOptions(cfg *config.Config, o Options) upstream.Options {
+	return upstream.Options{
+		Agent: "hearth/" + o.Version, KeepAlive: cfg.KeepAlive, AnswerTotal: int64(cfg.Request.MaxAnswerTotal), Dial: o.Dial, LocalDial: o.LocalDial,
+	}
 }
 
 // fetcher downloads media for own engines; nil = they are not downloaded.

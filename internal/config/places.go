@@ -82,8 +82,8 @@ type Slot struct {
 	// Input lists the kinds of input the slot takes: text, image, audio, video, file. A request with another kind skips
 	// it. Default: not declared, which skips nothing.
 	Input []string `yaml:"input" example:"[text, image]"`
-	// ToolQuality is your grade of its tool calls, from 0 to 1, for callers that sort by it (:exacto); 0 is not graded.
-	// What is measured counts before it.
+	// ToolQuality is your grade of its tool calls, from 0 to 1, for callers that sort by it (:exacto); 0 is not graded
+	// and counts as 0.9. The share of calls that came out well, as measured, weighs the grade.
 	ToolQuality decimal.Decimal `yaml:"tool_quality" default:"0" min:"0" max:"1" example:"0.9"`
 	// Concurrency is how many requests the engine works on at once; set it to the engine's own number of parallel
 	// sequences.
@@ -192,8 +192,8 @@ type Offer struct {
 	DataCollection string `yaml:"data_collection" enum:"allow deny"`
 	// ZDR declares that nothing of a request for this model is retained. Default: the provider's.
 	ZDR *bool `yaml:"zdr" example:"true"`
-	// ToolQuality is your grade of its tool calls, from 0 to 1, for callers that sort by it (:exacto); 0 is not graded.
-	// What is measured counts before it.
+	// ToolQuality is your grade of its tool calls, from 0 to 1, for callers that sort by it (:exacto); 0 is not graded
+	// and counts as 0.9. The share of calls that came out well, as measured, weighs the grade.
 	ToolQuality decimal.Decimal `yaml:"tool_quality" default:"0" min:"0" max:"1" example:"0.9"`
 	// Price is the price list in the provider's currency, before exchange rate and margin. Default: free.
 	Price *Price `yaml:"price" example:"{prompt: 0.13, completion: 0.4}"`
