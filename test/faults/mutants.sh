@@ -28,7 +28,7 @@ mutant() {
 	else
 		for place in "$@"; do
 			if ! timeout 300 go test -failfast -run "${place#*:}" "./${place%%:*}" >"$scratch/out" 2>&1; then
-				failed="\`${place%%:*}\` $(grep -E -- '--- FAIL' "$scratch/out" | awk '{print length($3), $3}' | sort -rn | sed -n '1s/^[0-9]* //p')"
+				failed="\`${place%%:*}\` $(grep -E -- '--- FAIL|^panic: |too long' "$scratch/out" | awk '{print length($3), $3}' | sort -rn | sed -n '1s/^[0-9]* //p' || true)"
 				break
 			fi
 		done

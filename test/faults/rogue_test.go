@@ -173,6 +173,13 @@ func (l *link) asked() int {
 	return len(l.asks)
 }
 
+// last is the chat request that is being answered.
+func (l *link) last() ask {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.asks[len(l.asks)-1]
+}
+
 // run reads requests in one goroutine, which sees at once when the peer leaves, and plays scripts in another.
 func (l *link) run() {
 	defer l.of.tasks.Done()

@@ -251,8 +251,8 @@ func (m *mode) standing(t *testing.T, s *scene) {
 		for range n {
 			a := s.chat(t, m.question())
 			_ = a.read()
-			if p := s.record(t, a).providers(); len(p) == 0 || p[0] != "Primary" {
-				t.Fatalf("the primary is not tried any more: %v", p)
+			if p := s.record(t, a).Responses; len(p) == 0 || p[0].Provider != "Primary" || p[0].Skip != nil {
+				t.Fatalf("the primary is not tried any more: %+v", p)
 			}
 		}
 	}

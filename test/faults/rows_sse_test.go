@@ -80,6 +80,12 @@ var clothes = []row{
 	{name: "gzip that is not declared", stream: script{say(openHead + zipped(fullBody())), hangUp}, whole: script{say(reply("200 OK", zipped(whole(twenty))))}, blame: counted},
 	{name: "content encoding identity", want: byPrimary, stream: of("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: identity\r\n" + closing), whole: script{say(reply("200 OK", whole(twenty), "Content-Encoding: identity"))}},
 	{name: "slow words", want: byPrimary, limits: "first_byte: 2s, idle: 2s", stream: script{say(begun(3)), wait(50 * time.Millisecond), say(parts(said(twenty, 3, 20)...)), wait(50 * time.Millisecond), say(parts(finishEvent, usageEvent) + part(done) + lastPart)}},
+	{name: "stream_options refused", want: byPrimary, stream: script{func(l *link) bool {
+		if strings.Contains(string(l.last().body), "stream_options") {
+			return l.playAll(refusal(400, "Unrecognized request argument supplied: stream_options"))
+		}
+		return l.playAll(wellStream)
+	}}},
 	{name: "white space around a whole answer", want: byPrimary, whole: script{say(reply("200 OK", "\n\n  "+whole(twenty)+"\n"))}},
 	{name: "no usage at all", want: byPrimary, text: twenty, unbilled: true, stream: script{say(begun(20) + parts(finishEvent, "[DONE]") + lastPart)}, whole: script{say(reply("200 OK", strings.Replace(whole(twenty), `,"usage":{"prompt_tokens":7,"completion_tokens":20,"total_tokens":27}`, "", 1)))}},
 }

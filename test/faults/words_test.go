@@ -94,10 +94,7 @@ func streamOf(text string) script {
 // either answers as it was asked: as a stream or whole.
 func either(stream, other script) act {
 	return func(l *link) bool {
-		l.mu.Lock()
-		q := l.asks[len(l.asks)-1]
-		l.mu.Unlock()
-		if strings.Contains(string(q.body), `"stream":true`) {
+		if strings.Contains(string(l.last().body), `"stream":true`) {
 			return l.playAll(stream)
 		}
 		return l.playAll(other)
