@@ -2,6 +2,7 @@ package faults
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -48,6 +49,7 @@ type setup struct {
 	backup       string // likewise
 	limits       string // of the primary and of local endpoints, as YAML
 	backupLimits string
+	local        string // display name of own slots, "Local" if it is not given
 	slots        string // YAML list items of slots on one node
 	more         string // further top-level YAML
 	options      app.Options
@@ -97,7 +99,7 @@ const backupPart = `
 func (s *setup) yaml(dir string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, configHead, filepath.Join(dir, "data"))
-	fmt.Fprintf(&b, "local: {name: Local, limits: {%s}}\n", s.limits)
+	fmt.Fprintf(&b, "local: {name: %s, limits: {%s}}\n", cmp.Or(s.local, "Local"), s.limits)
 	if s.slots != "" {
 		b.WriteString("nodes:\n  - name: gpu-1\n    turn: 100ms\n    min_resident: 0s\n    slots:\n")
 		for item := range strings.SplitSeq(strings.TrimSpace(s.slots), "\n") {

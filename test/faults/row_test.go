@@ -60,6 +60,7 @@ type mode struct {
 	streamed bool
 	play     script
 	want     outcome
+	slot     bool // the primary is the engine of a slot
 }
 
 func (r *row) modes() []mode {
@@ -69,14 +70,14 @@ func (r *row) modes() []mode {
 		stream, other = r.both, r.both
 	}
 	if stream != nil || r.url != "" {
-		out = append(out, mode{r, true, stream, r.want})
+		out = append(out, mode{row: r, streamed: true, play: stream, want: r.want})
 	}
 	if other != nil || r.url != "" {
 		want := r.want
 		if r.differ {
 			want = r.body
 		}
-		out = append(out, mode{r, false, other, want})
+		out = append(out, mode{row: r, play: other, want: want})
 	}
 	return out
 }
@@ -111,6 +112,19 @@ func run(t *testing.T, rows []row) {
 	}
 }
 
+// runAtSlot plays rows at the engine of a slot.
+func runAtSlot(t *testing.T, rows []row) {
+	for i := range rows {
+		for _, m := range rows[i].modes() {
+			m.slot = true
+			t.Run(m.name+"/"+m.kind(), func(t *testing.T) {
+				t.Parallel()
+				m.run(t)
+			})
+		}
+	}
+}
+
 // scene is a gateway with its two upstreams.
 type scene struct {
 	*gateway
@@ -124,7 +138,11 @@ func (m *mode) run(t *testing.T) {
 		s.primary = serveOn(t, m.wrap.handshake(t), m.play...)
 		at = m.wrap.scheme() + s.primary.addr()
 	}
-	s.gateway = start(t, setup{primary: at, backup: s.backup.url(), limits: m.limits})
+	world := setup{primary: at, backup: s.backup.url(), limits: m.limits}
+	if m.slot {
+		world.primary, world.slots, world.local = "", slotAt(at, ""), "Primary"
+	}
+	s.gateway = start(t, world)
 	a := s.chat(t, m.question())
 	m.judge(t, s, a)
 	m.standing(t, s)

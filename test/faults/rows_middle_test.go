@@ -55,6 +55,8 @@ func lengthHead(n int) string {
 
 func TestBreaks(t *testing.T) { t.Parallel(); run(t, breaks) }
 
+func TestBreaksAtSlot(t *testing.T) { t.Parallel(); runAtSlot(t, breaks) }
+
 // ends are streams that are complete, however oddly they end.
 var ends = []row{
 	{name: "no [DONE]", want: byPrimary, stream: script{say(begun(20) + parts(finishEvent, usageEvent) + lastPart)}},
