@@ -42,7 +42,7 @@ func TestDecodeChat_media(t *testing.T) {
 		{"sound by address", `{"type":"input_audio","input_audio":{"data":"https://x/y.wav","format":"wav"}}`, []string{"audio"}, 0, []string{"https://x/y.wav"}},
 		{"a film", `{"type":"video_url","video_url":{"url":"https://x/y.mp4"}}`, []string{"video"}, 0, []string{"https://x/y.mp4"}},
 		{"a film in the old form", `{"type":"input_video","video_url":{"url":"data:video/mp4;base64,AA"}}`, []string{"video"}, 0, nil},
-		{"a file as data", `{"type":"file","file":{"filename":"C:\\a://b.pdf","file_data":"data:application/pdf;base64,AA"}}`, []string{"file"}, 0, nil},
+		{"a file as data", `{"type":"file","file":{"filename":"file://b.pdf","file_data":"data:application/pdf;base64,AA"}}`, []string{"file"}, 0, nil},
 		{"a file by address", `{"type":"file","file":{"file_data":"https://x/y.pdf"}}`, []string{"file"}, 0, []string{"https://x/y.pdf"}},
 		{"a file by its id", `{"type":"file","file":{"file_id":"file-1"}}`, []string{"file"}, 0, nil},
 		{"everything", `{"type":"file","file":{}},{"type":"text","text":"x"},{"type":"image_url","image_url":{"url":"` + data + `"}},{"type":"input_audio","input_audio":{}},{"type":"video_url"}`, []string{"image", "audio", "video", "file"}, 1, nil},
