@@ -48,20 +48,14 @@ type Chain struct {
 type EndpointHealth struct {
 	Skip  SkipReason // SkipCooldown or SkipRateLimited while Until is ahead
 	Until time.Time  // from then on it may be tried again
+	Since time.Time  // when that began
 	// Account: the provider refused our key, so that every endpoint of the account is out.
 	Account bool
 }
 
-// LongestOut is the longest that anything stands against an endpoint. Where more seems to be left, the clock was set back.
-const LongestOut = 10 * time.Minute
-
 // Out says whether the endpoint must not be tried at now.
 func (h EndpointHealth) Out(now time.Time) bool {
-	if h.Skip == "" {
-		return false
-	}
-	left := h.Until.Sub(now)
-	return left > 0 && left <= LongestOut
+	return h.Skip != "" && now.Before(h.Until) && h.Since.Sub(now) <= time.Second // else the clock was set back
 }
 
 // EndpointSpeed is what was measured at an endpoint lately. The zero value means that nothing was, and a figure of 0 that

@@ -46,12 +46,14 @@ type Tracker struct {
 	probeTTL []time.Duration                         // a probe permit older than this is void
 }
 
+// state is what is known of one endpoint beyond its published health.
 type state struct {
-	failures  int // consecutive
-	limits    int // consecutive 429s
-	probing   uint64
+	failures  int    // consecutive
+	limits    int    // consecutive 429s
+	reason    uint64 // number of what last took the endpoint out; a renewal keeps it
+	probing   uint64 // number of the probe under way, 0 = none
 	probeEnds time.Time
-	permits   uint64 // number of the last permit given
+	probes    uint64 // number of the last probe
 }
 
 // NewTracker makes a tracker in which every endpoint of the catalog is healthy.
@@ -76,14 +78,15 @@ func (t *Tracker) View() []hearth.EndpointHealth { return *t.view.Load() }
 
 // Permit is the right to try an endpoint once. Give it back exactly once with Done; a second Done does nothing.
 type Permit struct {
-	t     *Tracker
-	i     int
-	probe uint64 // number of the half-open permit, 0 for an ordinary one
-	done  bool
+	t      *Tracker
+	i      int
+	probe  uint64 // number of the half-open permit, 0 for another one
+	reason uint64 // what it was given in spite of, 0 for a permit of an endpoint in use
+	done   bool
 }
 
 // Take asks for the right to try endpoint i at now. It is refused while the endpoint is out, and while another request
-// holds the one probe that follows a cooldown.
+// holds the one probe that follows.
 func (t *Tracker) Take(i int, now time.Time) (Permit, bool) {
 	h := t.View()[i]
 	if h.Skip == "" {
@@ -101,7 +104,25 @@ func (t *Tracker) Take(i int, now time.Time) (Permit, bool) {
 	case h.Out(now):
 		return Permit{}, false
 	}
-	return t.probe(i, now)
+	s, valid := &t.state[i], max(t.probeTTL[i], time.Second)
+	if left := s.probeEnds.Sub(now); s.probing != 0 && left > 0 && left <= valid { // more is left only if the clock was set back
+		return Permit{}, false
+	}
+	s.probes++
+	s.probing, s.probeEnds = s.probes, now.Add(valid)
+	return Permit{t: t, i: i, probe: s.probes, reason: s.reason}, true
+}
+
+// TakeAnyway is Take for the last resort: an endpoint in cooldown is tried all the same, for there is nothing better. A
+// success ends the cooldown, a failure begins it anew. What is rate limited, or whose account is refused, stays out.
+func (t *Tracker) TakeAnyway(i int, now time.Time) (Permit, bool) {
+	t.mu.Lock()
+	if h := t.View()[i]; h.Out(now) && h.Skip == hearth.SkipCooldown && !h.Account {
+		defer t.mu.Unlock()
+		return Permit{t: t, i: i, reason: t.state[i].reason}, true
+	}
+	t.mu.Unlock()
+	return t.Take(i, now)
 }
 
 // Done gives the permit back with what came of it. retryAfter is the upstream's own wish after a 429, 0 = none.
@@ -111,59 +132,101 @@ func (p *Permit) Done(o Outcome, retryAfter time.Duration, now time.Time) {
 	}
 	p.done = true
 	t := p.t
-	if p.probe == 0 && (o == NoVerdict || o == Success && !t.dirty[p.i].Load()) {
+	if p.reason == 0 && (o == NoVerdict || o == Success && !t.dirty[p.i].Load()) {
 		return // nothing to change: the usual way out, without the lock
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := &t.state[p.i]
-	if p.probe != 0 && s.probing == p.probe {
-		s.probing = 0
-	}
+	news := p.settle()
 	switch o {
 	case Success:
-		s.failures, s.limits = 0, 0
-		t.dirty[p.i].Store(false)
-		t.publish(p.i, hearth.EndpointHealth{})
+		t.succeeded(p.i, news)
 	case Failure:
+		s, h := &t.state[p.i], t.View()[p.i]
 		s.failures++
 		t.dirty[p.i].Store(true)
-		if late := p.probe == 0 && t.View()[p.i].Out(now); s.failures >= Threshold && !late {
-			t.publish(p.i, hearth.EndpointHealth{Skip: hearth.SkipCooldown, Until: now.Add(Cooldown)})
+		if cooled := h.Skip == hearth.SkipCooldown && !h.Account; news && (cooled || s.failures >= Threshold) {
+			t.takeOut(p.i, hearth.EndpointHealth{Skip: hearth.SkipCooldown, Until: now.Add(Cooldown)}, now)
 		}
 	case RateLimited:
-		t.dirty[p.i].Store(true)
-		until := now.Add(s.rateLimit(retryAfter))
-		if h := t.View()[p.i]; !h.Out(until) { // the late answer of an earlier request does not shorten a cooldown
-			t.publish(p.i, hearth.EndpointHealth{Skip: hearth.SkipRateLimited, Until: until})
+		if news || retryAfter > 0 { // a crowd of requests that are limited together is one limit
+			t.takeOut(p.i, hearth.EndpointHealth{Skip: hearth.SkipRateLimited, Until: now.Add(t.limit(p.i, news, retryAfter))}, now)
 		}
 	case KeyRefused:
-		t.pauseAccount(p.i, now)
+		if h := t.View()[p.i]; h.Account && h.Out(now) {
+			return // of a request that was under way when the first was refused
+		}
+		for j, account := range t.account {
+			if account == t.account[p.i] {
+				t.takeOut(j, hearth.EndpointHealth{Skip: hearth.SkipCooldown, Until: now.Add(AccountPause), Account: true}, now)
+			}
+		}
 	}
 }
 
-// Answering says that the endpoint has begun to answer. For a probe that is the proof: the endpoint is back in use at
-// once. The permit goes on as an ordinary one, and Done still says how the answer ended.
-func (p *Permit) Answering(now time.Time) {
-	if p.done || p.t == nil || p.probe == 0 {
+// Answering says that the endpoint has begun to answer. For a request that was let through in spite of something, that is
+// the proof: the endpoint is back in use at once. The permit goes on as an ordinary one, and Done still says how the
+// answer ended.
+func (p *Permit) Answering(time.Time) {
+	if p.done || p.t == nil || p.reason == 0 {
 		return
 	}
 	p.t.mu.Lock()
 	defer p.t.mu.Unlock()
-	s := &p.t.state[p.i]
-	if s.probing == p.probe {
-		s.probing = 0
-		s.failures, s.limits = 0, 0
-		if !p.t.View()[p.i].Out(now) {
-			p.t.publish(p.i, hearth.EndpointHealth{})
-		}
-	}
-	p.probe = 0
+	p.t.succeeded(p.i, p.settle())
+	p.probe, p.reason = 0, 0
 }
 
-// rateLimit is how long a 429 takes the endpoint out: what the upstream asked for, else 0.5 s × 1.6ⁿ up to 30 s.
-func (s *state) rateLimit(asked time.Duration) time.Duration {
-	s.limits++
+// settle ends the probe, if the permit is the one under way. It says whether what comes of the permit is news: it was
+// given after, and in spite of, what stands against the endpoint now. The late word of an earlier request neither
+// prolongs a cooldown nor ends it. The caller holds mu.
+func (p *Permit) settle() (news bool) {
+	s := &p.t.state[p.i]
+	if p.probe != 0 && s.probing == p.probe {
+		s.probing = 0
+	}
+	return p.t.View()[p.i].Skip == "" || p.reason != 0 && p.reason == s.reason
+}
+
+// succeeded clears the counters, and what stands against the endpoint if the success is news. The caller holds mu.
+func (t *Tracker) succeeded(i int, news bool) {
+	t.state[i].failures, t.state[i].limits = 0, 0
+	t.dirty[i].Store(false)
+	h := t.View()[i]
+	if !news || h.Skip == "" {
+		return
+	}
+	view := append([]hearth.EndpointHealth(nil), t.View()...)
+	for j := range view {
+		if j == i || h.Account && view[j].Account && t.account[j] == t.account[i] { // the key is good again, for all
+			view[j], t.state[j].probing = hearth.EndpointHealth{}, 0
+		}
+	}
+	t.view.Store(&view)
+}
+
+// takeOut publishes what stands against endpoint i from now on, unless it is out for longer already. The caller holds mu.
+func (t *Tracker) takeOut(i int, h hearth.EndpointHealth, now time.Time) {
+	was := t.View()[i]
+	if was.Out(now) && !was.Until.Before(h.Until) {
+		return
+	}
+	if was.Skip != h.Skip || was.Account != h.Account {
+		t.state[i].reason++
+	}
+	h.Since = now
+	view := append([]hearth.EndpointHealth(nil), t.View()...)
+	view[i] = h
+	t.view.Store(&view)
+}
+
+// limit is how long a 429 takes the endpoint out: what the upstream asked for, else 0.5 s × 1.6ⁿ up to 30 s.
+func (t *Tracker) limit(i int, news bool, asked time.Duration) time.Duration {
+	s := &t.state[i]
+	if news {
+		s.limits++
+		t.dirty[i].Store(true)
+	}
 	if asked > 0 {
 		return min(asked, MaxRetryAfter)
 	}
@@ -172,45 +235,4 @@ func (s *state) rateLimit(asked time.Duration) time.Duration {
 		d *= 1.6
 	}
 	return min(time.Duration(d), rateLimitMax)
-}
-
-func (t *Tracker) pauseAccount(i int, now time.Time) {
-	view := append([]hearth.EndpointHealth(nil), t.View()...)
-	for j := range view {
-		if t.account[j] == t.account[i] {
-			t.dirty[j].Store(true)
-			view[j] = hearth.EndpointHealth{Skip: hearth.SkipCooldown, Until: now.Add(AccountPause), Account: true}
-		}
-	}
-	t.view.Store(&view)
-}
-
-// publish swaps in a view with endpoint i changed. The caller holds mu.
-func (t *Tracker) publish(i int, h hearth.EndpointHealth) {
-	view := append([]hearth.EndpointHealth(nil), t.View()...)
-	view[i] = h
-	t.view.Store(&view)
-}
-
-// TakeAnyway is Take for the last resort: an endpoint that is out is tried all the same, by one request at a time. A
-// success ends its cooldown, a failure begins it anew.
-func (t *Tracker) TakeAnyway(i int, now time.Time) (Permit, bool) {
-	if h := t.View()[i]; h.Skip == "" || !h.Out(now) {
-		return t.Take(i, now)
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.probe(i, now)
-}
-
-// probe gives out the one permit of an endpoint that is not in use. The caller holds mu.
-func (t *Tracker) probe(i int, now time.Time) (Permit, bool) {
-	s := &t.state[i]
-	if s.probing != 0 && now.Before(s.probeEnds) {
-		return Permit{}, false
-	}
-	s.permits++
-	s.probing = s.permits
-	s.probeEnds = now.Add(max(t.probeTTL[i], time.Second))
-	return Permit{t: t, i: i, probe: s.permits}, true
 }
