@@ -9,8 +9,8 @@ import (
 	"myip.co.kr/hearth"
 )
 
-// BenchmarkBuild builds the chain of three models with twenty endpoints each, one of them local.
-func BenchmarkBuild(b *testing.B) {
+// bigWorld has three models with twenty endpoints each, one of them local.
+func bigWorld(b *testing.B) Input {
 	local := &hearth.Provider{Slug: hearth.LocalSlug, Kind: hearth.Local, Currency: "KRW"}
 	node := &hearth.Node{Name: "gpu-1", Exclusive: true}
 	cat := &hearth.Catalog{Currency: "KRW", Nodes: []*hearth.Node{node}}
@@ -30,10 +30,49 @@ func BenchmarkBuild(b *testing.B) {
 		b.Fatal(err)
 	}
 	v := Views{Catalog: cat, Slots: make([]hearth.SlotView, 3), Health: make([]hearth.EndpointHealth, len(cat.Endpoints))}
+	return Input{Request: req, Views: v, Now: now}
+}
+
+// BenchmarkBuild builds the chain of three models with twenty endpoints each.
+func BenchmarkBuild(b *testing.B) {
+	in := bigWorld(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		if c, err := Build(Input{Request: req, Views: v, Now: now}); err != nil || len(c.Candidates) != 60 {
+		if c, err := Build(in); err != nil || len(c.Candidates) != 60 {
 			b.Fatal(len(c.Candidates), err)
 		}
+	}
+}
+
+// BenchmarkBuild_Dropping builds the same under a key with a limit, with tools, conditions that a third of the endpoints
+// fail and a sort by measured speed.
+func BenchmarkBuild_Dropping(b *testing.B) {
+	in := bigWorld(b)
+	left := hearth.Nano(1e12)
+	in.Key, in.Left = &hearth.Key{Models: in.Request.Models}, &left
+	in.Request.Tools = true
+	in.Request.Prefs = hearth.Preferences{Sort: hearth.SortThroughput, Ignore: []string{"p0", "p1", "p2", "p3", "p4", "p5"}}
+	in.Views.Speeds = make([]hearth.EndpointSpeed, len(in.Views.Catalog.Endpoints))
+	for i := range in.Views.Speeds {
+		in.Views.Speeds[i] = hearth.EndpointSpeed{At: now, Samples: 1, Throughput: hearth.Percentiles{P50: float64(i*37%60 + 1)}}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if c, err := Build(in); err != nil || len(c.Candidates) != 42 {
+			b.Fatal(len(c.Candidates), err)
+		}
+	}
+}
+
+// BenchmarkRerank ranks the rest of a tier of nineteen after its first has failed.
+func BenchmarkRerank(b *testing.B) {
+	in := bigWorld(b)
+	c, err := Build(in)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		Rerank(in, c.Candidates[1], c.Candidates[2:])
 	}
 }

@@ -68,9 +68,8 @@ func (b *builder) orderExternal(ext []hearth.Candidate, fixed bool) {
 			}
 		}
 		if b.needs {
-			n := toBack(use, func(c *hearth.Candidate) bool { return !b.declares(c.Endpoint) })
-			for i := range use[n:] {
-				if n > 0 {
+			if n := toBack(use, func(c *hearth.Candidate) bool { return !b.declares(c.Endpoint) }); n > 0 {
+				for i := range use[n:] {
 					use[n+i].Reason = reasonOpen
 				}
 			}
