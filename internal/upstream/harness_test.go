@@ -241,15 +241,20 @@ func (r *result) String() string {
 
 var contents = regexp.MustCompile(`"content":"([^"]*)"`)
 
-// attempt makes one attempt to its end, for a caller who reads everything.
+// attempt makes one attempt to its end, for a caller who reads everything. There must be no other one meanwhile: the
+// memory for answers is looked at.
 func attempt(ctx context.Context, c *Client, call *Call) *result {
+	r := amongOthers(ctx, c, call)
+	if held := c.answers.held.Load(); held != 0 {
+		panic(fmt.Sprintf("%d bytes of the memory for answers did not come back", held))
+	}
+	return r
+}
+
+// amongOthers is attempt where several are made at once.
+func amongOthers(ctx context.Context, c *Client, call *Call) *result {
 	call.Stamp, call.Body = &dialect.Stamp{ID: "gen-1", Model: "m/m", Provider: "Acme"}, []byte(`{"model":"m"}`)
 	o, f, err := c.Open(ctx, call)
-	defer func() {
-		if held := c.answers.held.Load(); held != 0 {
-			panic(fmt.Sprintf("%d bytes of the memory for answers did not come back", held))
-		}
-	}()
 	r := &result{opened: o, failure: f, err: err}
 	switch {
 	case err != nil:
