@@ -115,6 +115,11 @@ func (r *Relay) end(w http.ResponseWriter, x *exchange, err error) error {
 	if !ok || !began {
 		return err
 	}
+	defer func() {
+		if p := recover(); p != nil { // the writer itself is broken: there is nobody to tell
+			r.log.Error("panic while an error was told", "generation", x.gen.ID, "panic", p)
+		}
+	}()
 	r.writeTail(w, x, x.stamp.AppendErrorChunk(nil, e))
 	return nil
 }

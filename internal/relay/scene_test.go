@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -256,13 +257,40 @@ const (
 	promise      = 8 << 10 // what the journal holds back for a record
 )
 
+// emptyStore is the file of a database without records: to make its tables takes longer than to copy them.
+func emptyStore(t *testing.T) []byte {
+	madeStore.Lock()
+	defer madeStore.Unlock()
+	if madeStore.file == nil {
+		file := filepath.Join(t.TempDir(), "empty.db")
+		st, err := store.Open(context.Background(), file)
+		if err == nil {
+			err = st.Close()
+		}
+		if err == nil {
+			madeStore.file, err = os.ReadFile(file)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return madeStore.file
+}
+
+var madeStore struct {
+	sync.Mutex
+	file []byte
+}
+
 func (s *scene) records() {
 	ctx, dir := context.Background(), s.t.TempDir()
 	var err error
 	s.journal, err = journal.Open(journal.Options{Dir: filepath.Join(dir, "journal"), MaxBytes: s.journalBytes})
 	s.must(err)
 	s.t.Cleanup(func() { _ = s.journal.Close() })
-	st, err := store.Open(ctx, filepath.Join(dir, "hearth.db"))
+	file := filepath.Join(dir, "hearth.db")
+	s.must(os.WriteFile(file, emptyStore(s.t), 0o600))
+	st, err := store.Open(ctx, file)
 	s.must(err)
 	s.t.Cleanup(func() { s.must(st.Close()) })
 	s.ledger, err = ledger.Open(ctx, s.journal, st, discard())
@@ -324,6 +352,23 @@ func (s *scene) record(id string) *hearth.Generation {
 		s.t.Fatal(err)
 	}
 	return g
+}
+
+// permitsBack checks that no permit to try an endpoint is still out: one that cools down can be probed when that is over.
+func (s *scene) permitsBack() {
+	s.t.Helper()
+	for i := range s.cat.Endpoints {
+		h := s.health.View()[i]
+		at := time.Now()
+		if h.Skip != "" && h.Until.After(at) {
+			at = h.Until
+		}
+		p, ok := s.health.Take(i, at)
+		if !ok {
+			s.t.Errorf("the permit of endpoint %d did not come back: %+v", i, h)
+		}
+		p.Done(health.NoVerdict, 0, at)
+	}
 }
 
 // calm checks that nothing of any request is left.
