@@ -88,7 +88,7 @@ type Permit struct {
 // Take asks for the right to try endpoint i at now. It is refused while the endpoint is out, and while another request
 // holds the one probe that follows.
 func (t *Tracker) Take(i int, now time.Time) (Permit, bool) {
-	h := t.View()[i]
+	h := &t.View()[i]
 	if h.Skip == "" {
 		return Permit{t: t, i: i}, true
 	}
@@ -97,7 +97,7 @@ func (t *Tracker) Take(i int, now time.Time) (Permit, bool) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	h = t.View()[i]
+	h = &t.View()[i]
 	switch {
 	case h.Skip == "":
 		return Permit{t: t, i: i}, true

@@ -79,7 +79,8 @@ type timedBody struct {
 	w     *watchdog
 	idle  time.Duration // of one read, 0 = none
 	phase phase
-	head  byte          // was read ahead, 0 = nothing was
+	ahead [1]byte       // was read ahead
+	held  bool          // ahead has not been read again yet
 	dry   int           // bytes since the last content
 	rest  time.Duration // of all further reads together, in the phase ending
 }
@@ -102,9 +103,9 @@ func (b *timedBody) turn(p phase) {
 
 func (b *timedBody) Read(p []byte) (int, error) {
 	switch {
-	case b.head != 0 && len(p) > 0:
-		p[0], b.head = b.head, 0
-		return 1, nil
+	case b.held && len(p) > 0:
+		b.held = false
+		return copy(p, b.ahead[:]), nil
 	case b.dry > maxDry:
 		return 0, errDry
 	case b.phase == holding || b.phase == ended:
@@ -133,12 +134,11 @@ const maxBlank = 1 << 20
 
 // peek passes over white space and a byte order mark, and says what the first byte behind them is. It is read again.
 func (b *timedBody) peek() (byte, error) {
-	var one [1]byte
 	for range maxBlank {
-		n, err := b.ReadCloser.Read(one[:])
-		if n > 0 && !blank(one[0]) {
-			b.head = one[0]
-			return b.head, nil
+		n, err := b.ReadCloser.Read(b.ahead[:])
+		if n > 0 && !blank(b.ahead[0]) {
+			b.held = true
+			return b.ahead[0], nil
 		}
 		if err != nil {
 			return 0, err
