@@ -63,10 +63,22 @@ func outFor(o health.Outcome, times int) func(*scene) func() {
 	}
 }
 
-func occupied(s *scene) func() {
-	l, err := s.fleet.Acquire(context.Background(), slot.Ask{Slot: s.cat.Slots[0], Budget: time.Minute})
+func occupied(s *scene) func() { return occupiedAt(s, 0) }
+
+// occupiedAt takes a place of a slot, starting its engine if need be.
+func occupiedAt(s *scene, i int) (release func()) {
+	l, err := s.fleet.Acquire(context.Background(), slot.Ask{Slot: s.cat.Slots[i], Budget: time.Minute})
 	s.must(err)
 	return l.Release
+}
+
+// contextFor is the context of a caller who leaves after a while, 0 = never.
+func contextFor(t *testing.T, leaves time.Duration) (context.Context, context.CancelFunc) {
+	ctx, leave := context.WithCancel(t.Context())
+	if leaves > 0 {
+		time.AfterFunc(leaves, leave)
+	}
+	return ctx, leave
 }
 
 const paid = 7_000_000_000 // three prompt and two completion tokens of a scene

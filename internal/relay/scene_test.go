@@ -215,7 +215,8 @@ var scenePrice = hearth.Price{Prompt: decimal.New(1, 6), Completion: decimal.New
 
 func (s *scene) catalog(parts []part, drivers engines) {
 	m := &hearth.Model{ID: model}
-	s.cat = &hearth.Catalog{Currency: "KRW", DefaultModel: model, Models: []*hearth.Model{m}}
+	s.cat = &hearth.Catalog{Currency: "KRW", DefaultModel: model, Models: []*hearth.Model{m},
+		Rates: map[string]decimal.Decimal{"USD": decimal.NewFromInt(1000)}}
 	limits := hearth.Limits{Connect: 5 * time.Second, FirstByte: 30 * time.Second, Answer: 600 * time.Second, Idle: 60 * time.Second, Total: 30 * time.Minute}
 	home := &hearth.Provider{Slug: hearth.LocalSlug, Name: "MyIP Local GPU", Kind: hearth.Local, Currency: "KRW", Limits: limits}
 	for i, p := range parts {
