@@ -193,7 +193,7 @@ func (l *lockedLog) tail() string {
 }
 
 // patience bounds everything that a test waits for. Nothing in here should take a tenth of it.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // answer is what came back for one request, read to the end of its body.
 type answer struct {

@@ -26,7 +26,8 @@ const (
 	nobody  blame = iota // it is tried again, however often this happens
 	counted              // the third in a row puts it into cooldown
 	alarmed              // likewise, and the operator is told
-	limited              // it is out at once, for a time
+	limited              // it is out at once, for a minute
+	resting              // it is out at once, for so short a time that only its return is certain to be seen
 	account              // it is out at once, with every other endpoint of its account
 )
 
@@ -50,6 +51,7 @@ type row struct {
 	says     string // part of the attempt's message in the record
 	raw      string // part of error.metadata.raw or message of a broken stream
 	limits   string // of the primary, as YAML
+	heavy    bool   // many megabytes: once is enough
 	more     string // further keys of the request
 	wrap     wrapper
 }
@@ -115,6 +117,9 @@ func run(t *testing.T, rows []row) {
 // runAtSlot plays rows at the engine of a slot.
 func runAtSlot(t *testing.T, rows []row) {
 	for i := range rows {
+		if rows[i].heavy {
+			continue
+		}
 		for _, m := range rows[i].modes() {
 			m.slot = true
 			t.Run(m.name+"/"+m.kind(), func(t *testing.T) {
@@ -290,6 +295,7 @@ func (m *mode) standing(t *testing.T, s *scene) {
 		m.out(t, s, "cooldown")
 	case limited:
 		m.out(t, s, "rate_limited")
+	case resting:
 		s.primary.set(well(twenty))
 		until(t, "the primary answers again", func() bool { return s.chat(t, m.question()).read().provider == "Primary" })
 	case account:

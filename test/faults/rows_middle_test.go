@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// midway are limits for answers that have begun: what comes before must not run into them.
+const midway = "idle: 300ms, answer: 1s"
+
 // breaks are answers that go wrong when they have begun. A whole answer has begun when its headers were good.
 var breaks = []row{
 	{
@@ -19,9 +22,9 @@ var breaks = []row{
 	{name: "EOF half-way, with neither finish_reason nor [DONE] nor usage", want: broken, blame: counted, words: 8, stream: script{say(begun(8) + lastPart)}},
 	{name: "EOF half-way of a body that ends with its connection", want: broken, blame: counted, words: 8, stream: script{say(openHead + data(roleEvent) + data(said(twenty, 0, 8)...)), hangUp}},
 	{name: "an orderly end within an event", want: broken, blame: counted, words: 8, stream: script{say(begun(8) + part(`data: {"id":"up-1","choices":[{"index":0,"del`) + lastPart)}},
-	{name: "stalled after 8 of 20 words", want: broken, blame: counted, words: 8, limits: short, stream: script{say(begun(8)), stall}, whole: script{say(halfWhole()), stall}},
-	{name: "nothing but comments after 8 of 20 words", want: broken, blame: counted, words: 8, limits: "total: 500ms", stream: script{say(begun(8)), repeat(part(": still here\n\n"), 10*time.Millisecond)}},
-	{name: "a whole answer one byte at a time", want: broken, blame: counted, limits: short, whole: script{say(jsonHead + "Content-Length: 10000\r\n\r\n"), dribble(whole(strings.Repeat(twenty, 100)), time.Millisecond)}},
+	{name: "stalled after 8 of 20 words", want: broken, blame: counted, words: 8, limits: midway, stream: script{say(begun(8)), stall}, whole: script{say(halfWhole()), stall}},
+	{name: "nothing but comments after 8 of 20 words", want: broken, blame: counted, words: 8, limits: "total: 1500ms", stream: script{say(begun(8)), repeat(part(": still here\n\n"), 10*time.Millisecond)}},
+	{name: "a whole answer one byte at a time", want: broken, blame: counted, limits: midway, whole: script{say(jsonHead + "Content-Length: 10000\r\n\r\n"), dribble(whole(strings.Repeat(twenty, 100)), time.Millisecond)}},
 	{name: "an error event after 8 of 20 words", want: broken, blame: counted, words: 8, raw: "the engine fell over", stream: script{say(begun(8) + parts(errorEvent, "[DONE]") + lastPart)}},
 	{name: "an error event after 8 of 20 words, then silence", want: broken, blame: counted, words: 8, raw: "the engine fell over", stream: script{say(begun(8) + parts(errorEvent)), stall}},
 	{name: "an error event by its name", want: broken, blame: counted, words: 8, raw: "the engine fell over", stream: script{say(begun(8) + part(eventError)), stall}},
@@ -37,10 +40,10 @@ var breaks = []row{
 	{name: "a stream shorter than its length", want: broken, blame: counted, words: 8, stream: script{say(lengthHead(100_000) + data(roleEvent) + data(said(twenty, 0, 8)...)), hangUp}},
 	{name: "a length that ends half-way", want: broken, blame: counted, words: 8, stream: script{say(lengthHead(len(data(roleEvent)+data(said(twenty, 0, 8)...))) + data(roleEvent) + data(said(twenty, 0, 20)...) + data(finishEvent) + done)}},
 	{name: "a whole answer shorter than its length", want: broken, blame: counted, whole: script{say(jsonHead + "Content-Length: 100000\r\n\r\n" + whole(twenty)), hangUp}},
-	{name: "a whole answer longer than 64 MiB", want: broken, blame: counted, whole: script{say(jsonHead + "Transfer-Encoding: chunked\r\n\r\n"), repeat(part(strings.Repeat(" ", 1<<20)), 0)}},
-	{name: "a whole answer that promises a terabyte", want: broken, blame: counted, limits: short, whole: script{say(jsonHead + "Content-Length: 1099511627776\r\n\r\n{\"id\":"), stall}},
-	{name: "an endless stream", want: broken, blame: counted, limits: "total: 600ms", more: `,"max_tokens":16`, stream: script{say(begun(20)), repeat(parts(word("and on ")), time.Millisecond)}},
-	{name: "an event that never ends, half-way", want: broken, blame: counted, words: 8, stream: script{say(begun(8) + part("data: {\"id\":\"")), repeat(part(longWord), 0)}},
+	{name: "a whole answer longer than 64 MiB", heavy: true, want: broken, blame: counted, whole: script{say(jsonHead + "Transfer-Encoding: chunked\r\n\r\n"), repeat(part(strings.Repeat(" ", 1<<20)), 0)}},
+	{name: "a whole answer that promises a terabyte", want: broken, blame: counted, limits: midway, whole: script{say(jsonHead + "Content-Length: 1099511627776\r\n\r\n{\"id\":"), stall}},
+	{name: "an endless stream", want: broken, blame: counted, limits: "total: 1500ms", more: `,"max_tokens":16`, stream: script{say(begun(20)), repeat(parts(word("and on ")), time.Millisecond)}},
+	{name: "an event that never ends, half-way", heavy: true, want: broken, blame: counted, words: 8, stream: script{say(begun(8) + part("data: {\"id\":\"")), repeat(part(longWord), 0)}},
 }
 
 // halfWhole is the beginning of an answer that breaks off.
@@ -61,8 +64,8 @@ func TestBreaksAtSlot(t *testing.T) { t.Parallel(); runAtSlot(t, breaks) }
 var ends = []row{
 	{name: "no [DONE]", want: byPrimary, stream: script{say(begun(20) + parts(finishEvent, usageEvent) + lastPart)}},
 	{name: "no [DONE], and a reset", want: byPrimary, stream: script{say(begun(20) + parts(finishEvent, usageEvent)), wait(20 * time.Millisecond), reset}},
-	{name: "no [DONE], and silence", want: byPrimary, limits: short, stream: script{say(begun(20) + parts(finishEvent, usageEvent)), stall}},
-	{name: "no [DONE], and comments for ever", want: byPrimary, limits: short, stream: script{say(begun(20) + parts(finishEvent, usageEvent)), repeat(part(": still here\n\n"), 10*time.Millisecond)}},
+	{name: "no [DONE], and silence", want: byPrimary, limits: midway, stream: script{say(begun(20) + parts(finishEvent, usageEvent)), stall}},
+	{name: "no [DONE], and comments for ever", want: byPrimary, limits: midway, stream: script{say(begun(20) + parts(finishEvent, usageEvent)), repeat(part(": still here\n\n"), 10*time.Millisecond)}},
 	{name: "no finish_reason, but usage and [DONE]", want: byPrimary, stream: script{say(begun(20) + parts(usageEvent, "[DONE]") + lastPart)}},
 	{name: "no finish_reason, but usage", want: byPrimary, stream: script{say(begun(20) + parts(usageEvent) + lastPart)}},
 	{name: "silence after [DONE]", want: byPrimary, stream: script{say(begun(20) + parts(finishEvent, usageEvent, "[DONE]")), stall}},

@@ -40,7 +40,7 @@ var clothes = []row{
 	{name: "blank lines", want: byPrimary, stream: as(replaced("\n\n", "\n\n\n\n\n"))},
 	{name: "no blank line at the end", want: byPrimary, stream: as(func(s string) string { return strings.TrimRight(s, "\n") })},
 	{name: "all in one piece", want: byPrimary, stream: as(func(s string) string { return s })},
-	{name: "one byte per piece", want: byPrimary, stream: script{say(sseHead), func(l *link) bool {
+	{name: "one byte per piece", heavy: true, want: byPrimary, stream: script{say(sseHead), func(l *link) bool {
 		for i := range len(fullBody()) {
 			if !l.say("1\r\n" + fullBody()[i:i+1] + "\r\n") {
 				return false
@@ -61,8 +61,8 @@ var clothes = []row{
 		return pieces(part(body[:at+1]), part(body[at+1:at+2]), part(body[at+2:at+5]), part(body[at+5:]), lastPart)(l)
 	}}},
 	{name: "a line of 2 MiB", want: byPrimary, text: line(2), stream: long(2), whole: script{say(reply("200 OK", whole(line(2))))}},
-	{name: "a line of 6 MiB", want: byPrimary, text: line(6), stream: long(6), whole: script{say(reply("200 OK", whole(line(6))))}},
-	{name: "a comment of 6 MiB", want: byPrimary, stream: as(func(s string) string { return ":" + line(6) + "\n" + s })},
+	{name: "a line of 6 MiB", heavy: true, want: byPrimary, text: line(6), stream: long(6), whole: script{say(reply("200 OK", whole(line(6))))}},
+	{name: "a comment of 6 MiB", heavy: true, want: byPrimary, stream: as(func(s string) string { return ":" + line(6) + "\n" + s })},
 	{name: "pieces with extensions, and trailers", want: byPrimary, stream: script{say(sseHead + strings.Replace(part(fullBody()), "\r\n", ";name=value\r\n", 1) + "0\r\nX-Checksum: 1\r\n\r\n")}},
 	{name: "HTTP/1.0", want: byPrimary, stream: of("HTTP/1.0 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"), whole: script{say("HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n" + whole(twenty)), hangUp}},
 	{name: "a body without a length", want: byPrimary, stream: of(openHead), whole: script{say(jsonHead + closing + whole(twenty)), hangUp}},
@@ -79,7 +79,7 @@ var clothes = []row{
 	{name: "gzip that is none", stream: script{say("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: gzip\r\n" + closing + fullBody()), hangUp}, whole: script{say(reply("200 OK", whole(twenty), "Content-Encoding: br"))}, want: byEither},
 	{name: "gzip that is not declared", stream: script{say(openHead + zipped(fullBody())), hangUp}, whole: script{say(reply("200 OK", zipped(whole(twenty))))}, blame: counted},
 	{name: "content encoding identity", want: byPrimary, stream: of("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: identity\r\n" + closing), whole: script{say(reply("200 OK", whole(twenty), "Content-Encoding: identity"))}},
-	{name: "slow words", want: byPrimary, limits: "first_byte: 2s, idle: 2s", stream: script{say(begun(3)), wait(50 * time.Millisecond), say(parts(said(twenty, 3, 20)...)), wait(50 * time.Millisecond), say(parts(finishEvent, usageEvent) + part(done) + lastPart)}},
+	{name: "slow words", want: byPrimary, stream: script{say(begun(3)), wait(50 * time.Millisecond), say(parts(said(twenty, 3, 20)...)), wait(50 * time.Millisecond), say(parts(finishEvent, usageEvent) + part(done) + lastPart)}},
 	{name: "stream_options refused", want: byPrimary, stream: script{func(l *link) bool {
 		if strings.Contains(string(l.last().body), "stream_options") {
 			return l.playAll(refusal(400, "Unrecognized request argument supplied: stream_options"))

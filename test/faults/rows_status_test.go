@@ -18,12 +18,13 @@ func withBody(status int, body string) script {
 }
 
 var statuses = []row{
-	{name: "429 with Retry-After 1", both: refusal(429, "slow down", "Retry-After: 1"), blame: limited, status: "429"},
+	{name: "429 with Retry-After 1", both: refusal(429, "slow down", "Retry-After: 1"), blame: resting, status: "429"},
+	{name: "429 with Retry-After 60", both: refusal(429, "slow down", "Retry-After: 60"), blame: limited, status: "429"},
 	{name: "429 with Retry-After as a date", both: script{func(l *link) bool {
-		return l.say(reply("429 Too Many Requests", `{"error":{"message":"slow down"}}`, "Retry-After: "+time.Now().Add(2*time.Second).UTC().Format(http.TimeFormat)))
+		return l.say(reply("429 Too Many Requests", `{"error":{"message":"slow down"}}`, "Retry-After: "+time.Now().Add(time.Minute).UTC().Format(http.TimeFormat)))
 	}}, blame: limited, status: "429"},
-	{name: "429 without a time", both: refusal(429, "slow down"), blame: limited, status: "429"},
-	{name: "429 without a body", both: script{say("HTTP/1.1 429 Too Many Requests\r\nContent-Length: 0\r\n\r\n")}, blame: limited, status: "429"},
+	{name: "429 without a time", both: refusal(429, "slow down"), blame: resting, status: "429"},
+	{name: "429 without a body", both: script{say("HTTP/1.1 429 Too Many Requests\r\nContent-Length: 0\r\n\r\n")}, blame: resting, status: "429"},
 	{name: "500", both: refusal(500, "the server had an error"), blame: counted, status: "500"},
 	{name: "502", both: withBody(502, "<html><head><title>502 Bad Gateway</title></head></html>"), blame: counted, status: "502"},
 	{name: "503", both: refusal(503, "overloaded", "Retry-After: 1"), blame: counted, status: "503"},

@@ -21,7 +21,7 @@ func TestSlotWords(t *testing.T) {
 		failed int    // requests that fail there before
 	}{
 		{name: "asleep, and slow to load", word: "slot_loading", slot: engineSlot(t, ", wait: 100ms", "--load", "30s")},
-		{name: "a failed start", word: "slot_failed", slot: engineSlot(t, ", wait: 5s", "--fail-start")},
+		{name: "a failed start", word: "slot_failed", slot: engineSlot(t, ", wait: 30s", "--fail-start")},
 		{name: "not there", word: "slot_failed", slot: slotAt("http://127.0.0.1:1", "")},
 		{name: "no place in time", word: "slot_busy", engine: stalled(), more: ", concurrency: 1, queue_wait: 100ms", before: 1},
 		{name: "no place in the queue", word: "slot_queue_full", engine: stalled(), more: ", concurrency: 1, queue: 0", before: 1},

@@ -127,7 +127,7 @@ func TestSlowReader(t *testing.T) {
 }
 
 // writeDeadline is how long a caller may take nothing, with what its last write may take on top.
-const writeDeadline = 30*time.Second + 15*time.Second
+const writeDeadline = 30*time.Second + patience
 
 // A caller that takes nothing loses its stream after half a minute: the upstream is told, the place in the slot is free,
 // and the record says that the caller left.
