@@ -37,7 +37,7 @@ mutant() {
 	git checkout --quiet -- .
 }
 
-health=internal/health/health.go
+health=internal/health/health.go # the places where most of it is
 attempt=internal/relay/attempt.go
 finish=internal/relay/finish.go
 stream=internal/upstream/stream.go
@@ -79,6 +79,9 @@ mutant "upstream: secrets are not looked for mid-stream" $stream 's/f\.hide\(s\.
 mutant "upstream: the header of an answer has no bound" internal/upstream/client.go 's/maxHeaders    = 256 << 10/maxHeaders    = 1 << 40/' 'test/faults:TestConnections/10_MB'
 mutant "upstream: engines are reached through a proxy" internal/upstream/client.go 's/t\.Proxy = nil\n//' 'test/faults:TestProxyVariables'
 mutant "upstream: a malformed event ends the answer well" $stream 's/case st == stepMalformed && s\.finished\(\):/case st == stepMalformed:/' 'test/faults:TestBreaks/not_JSON'
+mutant "upstream: a caller that takes nothing is waited for" internal/upstream/sink.go 's/if k\.limit <= 0 \{/if true {/' 'test/faults:TestWriteDeadline'
+mutant "upstream: the end of a connection is awaited for ever" $stream 's/s\.w\.arm\(eofWait, errEnough\)//' 'test/faults:TestEnds/silence'
+mutant "upstream: the text of an error is awaited for ever" internal/upstream/open.go 's/op\.w\.arm\(errorWait, errEnough\)//' 'test/faults:TestStatuses/500_whose_body_stalls'
 mutant "chain: provider.only is not heeded" $filter 's/len\(p\.Only\) > 0 && !matchesAny\(e, p\.Only\)/false/' 'test/faults:TestLocalRedirects'
 mutant "chain: local_only is not heeded" $filter 's/case k\.LocalOnly && !e\.Local\(\):/case false:/' 'test/faults:TestLocalRedirects'
 mutant "chain: endpoints in cooldown are candidates" $filter 's/h != nil && h\.Out\(b\.Now\)/false/' 'test/faults:TestStatuses/401' internal/chain:.
