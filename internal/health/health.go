@@ -78,26 +78,25 @@ func (t *Tracker) View() []hearth.EndpointHealth { return *t.view.Load() }
 
 // Permit is the right to try an endpoint once. Give it back exactly once with Done; a second Done does nothing.
 type Permit struct {
-	t      *Tracker
+	t      *Tracker // nil when it was given back
 	i      int
 	probe  uint64 // number of the half-open permit, 0 for another one
 	reason uint64 // what it was given in spite of, 0 for a permit of an endpoint in use
-	done   bool
 }
 
 // Take asks for the right to try endpoint i at now. It is refused while the endpoint is out, and while another request
 // holds the one probe that follows.
 func (t *Tracker) Take(i int, now time.Time) (Permit, bool) {
-	h := &t.View()[i]
-	if h.Skip == "" {
-		return Permit{t: t, i: i}, true
+	if t.View()[i].Skip == "" {
+		return Permit{t: t, i: i}, true // the usual way, without the lock
 	}
-	if h.Out(now) {
-		return Permit{}, false
-	}
+	return t.takeProbe(i, now)
+}
+
+func (t *Tracker) takeProbe(i int, now time.Time) (Permit, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	h = &t.View()[i]
+	h := &t.View()[i]
 	switch {
 	case h.Skip == "":
 		return Permit{t: t, i: i}, true
@@ -127,17 +126,22 @@ func (t *Tracker) TakeAnyway(i int, now time.Time) (Permit, bool) {
 
 // Done gives the permit back with what came of it. retryAfter is the upstream's own wish after a 429, 0 = none.
 func (p *Permit) Done(o Outcome, retryAfter time.Duration, now time.Time) {
-	if p.done || p.t == nil {
+	t := p.t
+	if t == nil {
 		return
 	}
-	p.done = true
-	t := p.t
+	p.t = nil
 	if p.reason == 0 && (o == NoVerdict || o == Success && !t.dirty[p.i].Load()) {
 		return // nothing to change: the usual way out, without the lock
 	}
+	t.weigh(p, o, retryAfter, now)
+}
+
+// weigh draws the consequences of an outcome.
+func (t *Tracker) weigh(p *Permit, o Outcome, retryAfter time.Duration, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	news := p.settle()
+	news := t.settle(p)
 	switch o {
 	case Success:
 		t.succeeded(p.i, news)
@@ -168,24 +172,25 @@ func (p *Permit) Done(o Outcome, retryAfter time.Duration, now time.Time) {
 // the proof: the endpoint is back in use at once. The permit goes on as an ordinary one, and Done still says how the
 // answer ended.
 func (p *Permit) Answering(time.Time) {
-	if p.done || p.t == nil || p.reason == 0 {
+	t := p.t
+	if t == nil || p.reason == 0 {
 		return
 	}
-	p.t.mu.Lock()
-	defer p.t.mu.Unlock()
-	p.t.succeeded(p.i, p.settle())
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.succeeded(p.i, t.settle(p))
 	p.probe, p.reason = 0, 0
 }
 
 // settle ends the probe, if the permit is the one under way. It says whether what comes of the permit is news: it was
 // given after, and in spite of, what stands against the endpoint now. The late word of an earlier request neither
 // prolongs a cooldown nor ends it. The caller holds mu.
-func (p *Permit) settle() (news bool) {
-	s := &p.t.state[p.i]
+func (t *Tracker) settle(p *Permit) (news bool) {
+	s := &t.state[p.i]
 	if p.probe != 0 && s.probing == p.probe {
 		s.probing = 0
 	}
-	return p.t.View()[p.i].Skip == "" || p.reason != 0 && p.reason == s.reason
+	return t.View()[p.i].Skip == "" || p.reason != 0 && p.reason == s.reason
 }
 
 // succeeded clears the counters, and what stands against the endpoint if the success is news. The caller holds mu.

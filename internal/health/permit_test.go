@@ -158,6 +158,32 @@ func TestLateWords(t *testing.T) {
 			t.Errorf("out for %s, want %s", until, rateLimitFirst)
 		}
 	})
+	t.Run("so is one that is told when to come back", func(t *testing.T) {
+		h := tracker()
+		var crowd []Permit
+		for range 50 {
+			p, _ := h.Take(0, t0)
+			crowd = append(crowd, p)
+		}
+		for i := range crowd {
+			crowd[i].Done(RateLimited, time.Duration(i+1)*time.Second, t0)
+		}
+		at := t0.Add(50 * time.Second)
+		h.try(t, 0, at, RateLimited)
+		if until := h.View()[0].Until.Sub(at); until != rateLimitFirst*8/5 {
+			t.Errorf("the second limit is %s, want %s", until, rateLimitFirst*8/5)
+		}
+	})
+	t.Run("a permit that is given back twice counts once", func(t *testing.T) {
+		h := tracker()
+		p, _ := h.Take(0, t0)
+		for range Threshold {
+			p.Done(Failure, 0, t0)
+		}
+		if h.out(0, t0) {
+			t.Error("one failure counted as three")
+		}
+	})
 	t.Run("a failure after a rate limit is the first, not the third", func(t *testing.T) {
 		h := tracker()
 		h.try(t, 0, t0, RateLimited)
