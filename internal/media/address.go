@@ -96,15 +96,22 @@ func ownNetworks() ([]netip.Prefix, error) {
 
 // permitted is the rule of a gateway: a public address in no network of this machine's own, at a port where web servers
 // are. Ports below 1024 belong to other protocols, which must not be spoken to.
-func permitted(to netip.AddrPort) bool {
-	if port := to.Port(); port != 80 && port != 443 && port < 1024 {
+func permitted(to netip.AddrPort) bool { return permittedBeside(ownNetworks, to) }
+
+// permittedBeside is permitted for a machine with these networks of its own.
+func permittedBeside(networks func() ([]netip.Prefix, error), to netip.AddrPort) bool {
+	if !webPort(to.Port()) || !Public(to.Addr()) {
 		return false
 	}
-	if !Public(to.Addr()) {
-		return false
-	}
-	own, err := ownNetworks()
-	return err == nil && !within(own, to.Addr().Unmap()) && !within(own, plain(to.Addr()))
+	own, err := networks()
+	return err == nil && !inside(own, to.Addr())
+}
+
+func webPort(port uint16) bool { return port == 80 || port == 443 || port >= 1024 }
+
+// inside says whether an address, or the one it stands for, is in one of the networks.
+func inside(own []netip.Prefix, a netip.Addr) bool {
+	return within(own, a.Unmap()) || within(own, plain(a))
 }
 
 var errForbidden = errors.New("the address is not one that media may come from")

@@ -1,6 +1,7 @@
 package media
 
 import (
+	"net"
 	"net/netip"
 	"testing"
 
@@ -72,8 +73,30 @@ func TestOwnNetworks(t *testing.T) {
 	if err != nil || len(own) == 0 {
 		t.Fatalf("networks %v, %v", own, err)
 	}
-	if !within(own, netip.MustParseAddr("127.0.0.1")) {
-		t.Errorf("the loopback is in none of %v", own)
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range addrs {
+		if ip, ok := netip.AddrFromSlice(a.(*net.IPNet).IP); !ok || !inside(own, ip) {
+			t.Errorf("%s is in none of %v", ip, own)
+		}
+	}
+	own = prefixes("8.8.8.0/24", "2606:4700:1::/48", "2002:909:909::/48") // of a machine with public addresses
+	for text, want := range map[string]bool{
+		"8.8.8.9": true, "::ffff:8.8.8.9": true, "64:ff9b::8.8.8.9": true, "2002:808:809::1": true, "2606:4700:1::7": true, "2002:909:909::7": true,
+		"8.8.9.8": false, "2606:4700:2::7": false,
+	} {
+		if got := inside(own, netip.MustParseAddr(text)); got != want {
+			t.Errorf("inside(%s) = %v", text, got)
+		}
+		to := netip.AddrPortFrom(netip.MustParseAddr(text), 443)
+		if got := permittedBeside(func() ([]netip.Prefix, error) { return own, nil }, to); got == want {
+			t.Errorf("permittedBeside(%s) = %v", text, got)
+		}
+		if permittedBeside(func() ([]netip.Prefix, error) { return nil, errForbidden }, to) {
+			t.Errorf("%s is permitted although the own networks are not known", text)
+		}
 	}
 }
 

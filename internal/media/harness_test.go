@@ -112,6 +112,9 @@ func refused(t *testing.T, f *Fetcher, address, says string) {
 		t.Errorf("%q does not say what to do", e.Message)
 	}
 	tells(t, e.Message, address)
+	if strings.Contains(err.Error(), "secret") {
+		t.Errorf("%v tells the log more of the address than its host", err)
+	}
 }
 
 func tells(t *testing.T, message, address string) {

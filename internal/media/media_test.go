@@ -199,6 +199,8 @@ func overloaded(t *testing.T, err error) {
 func TestFetch_AtOnce(t *testing.T) {
 	entered, release := make(chan struct{}, maxAtOnce), make(chan struct{})
 	s := newSite(t, false, stall(entered, release))
+	goOn := sync.OnceFunc(func() { close(release) })
+	t.Cleanup(goOn) // before the site is closed, which waits for its callers
 	f := New(Options{Permit: permit(s), Timeout: 20 * time.Second})
 	var wg sync.WaitGroup
 	for range maxAtOnce {
@@ -218,7 +220,7 @@ func TestFetch_AtOnce(t *testing.T) {
 	if n := s.conns.Load(); n != maxAtOnce {
 		t.Errorf("%d connections, want %d", n, maxAtOnce)
 	}
-	close(release)
+	goOn()
 	fetch(t, f, s.URL) // who waited gets a turn
 	wg.Wait()
 	if n := f.held.Load(); n != 0 {
@@ -243,6 +245,8 @@ func TestFetch_Memory(t *testing.T) {
 		}
 	})
 	small := newSite(t, false, serve("image/png", png))
+	goOn := sync.OnceFunc(func() { close(release) })
+	t.Cleanup(goOn)
 	f := New(Options{Permit: permit(slow, promised, pieces, small), MaxTotal: 4000, Timeout: 20 * time.Second})
 	done := make(chan error, 1)
 	go func() {
@@ -265,7 +269,7 @@ func TestFetch_Memory(t *testing.T) {
 		overloaded(t, err)
 	}
 	fetch(t, f, small.URL)
-	close(release)
+	goOn()
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
