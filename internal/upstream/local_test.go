@@ -169,3 +169,25 @@ func TestNewRefusesABadAddress(t *testing.T) {
 		t.Errorf("err = %v", err)
 	}
 }
+
+// Who gives the dialers sees every dial: those to providers in the one, those to engines in the other.
+func TestEveryDialIsSeen(t *testing.T) {
+	refuse := func(to *[]string) Dialer {
+		return func(_ context.Context, network, address string) (net.Conn, error) {
+			*to = append(*to, network+" "+address)
+			return nil, errors.New("not today")
+		}
+	}
+	var abroad, home []string
+	o := Options{Dial: refuse(&abroad), LocalDial: refuse(&home)}
+	_, far := endpoint(t, "http://provider.example")
+	_, near := engineAt(t, "http://127.0.0.1:1")
+	attempt(t.Context(), clientWith(t, o, far), &Call{Endpoint: far, Stream: true})
+	if len(abroad) != 1 || abroad[0] != "tcp provider.example:80" || home != nil {
+		t.Errorf("a provider: dialled %q and %q", abroad, home)
+	}
+	attempt(t.Context(), clientWith(t, o, near), &Call{Endpoint: near, EngineURL: "http://127.0.0.1:9", Stream: true})
+	if len(abroad) != 1 || len(home) != 1 || home[0] != "tcp 127.0.0.1:9" {
+		t.Errorf("an engine: dialled %q and %q", abroad, home)
+	}
+}
