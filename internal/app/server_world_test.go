@@ -87,8 +87,9 @@ models:
 %[7]s
 `
 
-// startWorld starts a world; extra is appended to its configuration.
-func startWorld(t *testing.T, extra string) *world {
+// startWorld starts a world; extra is appended to its configuration, and of each two edits the second takes the place of
+// the first.
+func startWorld(t *testing.T, extra string, edits ...string) *world {
 	t.Helper()
 	w := &world{t: t, log: new(safeBuffer), read: new(atomic.Int64)}
 	w.acme = engine.NewProvider(engine.ProviderConfig{Name: "Acme AI", APIKey: "acme-secret"})
@@ -97,7 +98,7 @@ func startWorld(t *testing.T, extra string) *world {
 	text := fmt.Sprintf(worldConfig, filepath.Join(dir, "data"),
 		engineCommand(t, gemma, "--load", "200ms"), engineCommand(t, exaone, "--load", "700ms"), engineCommand(t, broken, "--fail-start"),
 		serveProvider(t, w.acme), serveProvider(t, w.beta), extra)
-	cfg, err := config.Parse(filepath.Join(dir, "hearth.yaml"), []byte(text), nil, nil)
+	cfg, err := config.Parse(filepath.Join(dir, "hearth.yaml"), []byte(strings.NewReplacer(edits...).Replace(text)), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
