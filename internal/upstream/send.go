@@ -12,18 +12,22 @@ import (
 // send makes the request. net/http may read the body until the answer's own body is closed, and after: done is called
 // when nobody reads it any more.
 func (t *target) send(ctx context.Context, b []byte, done func()) (*http.Response, error) {
-	body := inMemory
+	again := func() (io.ReadCloser, error) { return inMemory(b), nil }
 	if done != nil {
-		r := &readers{done: done}
+		r := &readers{b: b, done: done}
 		r.count.Store(1)
 		defer r.leave()
-		body = r.body
+		again = r.body
+	}
+	size := int64(len(b))
+	body, err := again()
+	if err != nil {
+		return nil, err
 	}
 	req := (&http.Request{
 		Method: http.MethodPost, URL: t.url, Host: t.url.Host, Header: t.header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Body: body(b), ContentLength: int64(len(b)),
-		GetBody: func() (io.ReadCloser, error) { return body(b), nil },
+		Body: body, ContentLength: size, GetBody: again,
 	}).WithContext(ctx)
 	return t.rt.RoundTrip(req)
 }
@@ -33,21 +37,25 @@ func (t *target) send(ctx context.Context, b []byte, done func()) (*http.Respons
 func inMemory(b []byte) io.ReadCloser { return io.NopCloser(bytes.NewReader(b)) }
 
 // readers counts who may still read a body: the attempt itself, and each body that net/http was given and has not
-// closed. It closes them all, but sometimes only after it has returned.
+// closed. It closes them all, but sometimes only after it has returned. When all have left, the bytes are let go: the
+// request that net/http keeps as long as its answer lasts leads to nothing any more.
 type readers struct {
 	count atomic.Int32
+	b     []byte
 	done  func()
 }
 
 func (r *readers) leave() {
 	if r.count.Add(-1) == 0 {
 		r.done()
+		r.b, r.done = nil, nil
 	}
 }
 
-func (r *readers) body(b []byte) io.ReadCloser {
+// body is called while the attempt itself is counted, so that there is something to read.
+func (r *readers) body() (io.ReadCloser, error) {
 	r.count.Add(1)
-	return &countedBody{rest: bytes.NewReader(b), of: r}
+	return &countedBody{rest: bytes.NewReader(r.b), of: r}, nil
 }
 
 // countedBody is a body that net/http may close in one goroutine while it reads it in another: Close waits for such a
@@ -72,7 +80,7 @@ func (c *countedBody) Close() error {
 	defer c.mu.Unlock()
 	if c.of != nil {
 		c.of.leave()
-		c.of = nil
+		c.of, c.rest = nil, nil
 	}
 	return nil
 }
