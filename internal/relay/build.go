@@ -26,11 +26,12 @@ func (r *Relay) build(req *http.Request, x *exchange) (hearth.Chain, *hearth.Err
 		}
 		ch, err = chain.Build(in)
 	}
-	x.gen.Requested, x.gen.Estimate, x.gen.Images, x.gen.Streamed = q.Models, q.Estimate, q.Images, q.Stream
+	x.gen.Requested = append(x.one[:0], q.Models...) // q's own would keep the body in memory
+	x.gen.Estimate, x.gen.Images, x.gen.Streamed = q.Estimate, q.Images, q.Stream
 	x.gen.Drops = ch.Drops
 	x.gen.Notes = append(append(x.gen.Notes, q.Notes...), ch.Notes...)
 	if len(x.gen.Requested) == 0 {
-		x.gen.Requested = []string{r.catalog.DefaultModel}
+		x.gen.Requested = append(x.gen.Requested, r.catalog.DefaultModel)
 	}
 	x.stamp.Model = x.gen.Requested[0] // until somebody answers
 	for _, c := range ch.Candidates {

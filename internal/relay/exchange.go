@@ -15,6 +15,7 @@ import (
 // exchange is one request on its way.
 type exchange struct {
 	gen      hearth.Generation
+	one      [1]string // the usual place of gen.Requested
 	key      *hearth.Key
 	body     body
 	chat     *dialect.Chat // nil when no further candidate will need it

@@ -42,6 +42,7 @@ type world struct {
 type setup struct {
 	journalBytes int64
 	bodyTotal    int64
+	maxBody      int64 // 0 = 1 MiB
 	limits       hearth.Limits
 	slots        []*hearth.Slot // always-slots for the model, tried first
 	upstream     http.Handler   // in place of the primary provider
@@ -128,7 +129,10 @@ func (w *world) open(t testing.TB, s setup, cat *hearth.Catalog) {
 	if s.bodyTotal == 0 {
 		s.bodyTotal = 64 << 20
 	}
-	w.relay = New(Options{HeaderPrefix: "X-MyIP", IDPrefix: "gen-", MaxBody: 1 << 20, MaxBodyTotal: s.bodyTotal, WriteLimit: 5 * time.Second, UserSalt: []byte("salt")},
+	if s.maxBody == 0 {
+		s.maxBody = 1 << 20
+	}
+	w.relay = New(Options{HeaderPrefix: "X-MyIP", IDPrefix: "gen-", MaxBody: s.maxBody, MaxBodyTotal: s.bodyTotal, WriteLimit: 5 * time.Second, UserSalt: []byte("salt")},
 		Parts{Catalog: cat, Fleet: fleet, Health: health.NewTracker(cat), Upstream: up, Ledger: w.ledger, Log: discard()})
 }
 
