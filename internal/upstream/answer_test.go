@@ -96,6 +96,8 @@ func TestFailureOnTheWire(t *testing.T) {
 		{"headers without end", says("HTTP/1.1 200 OK\r\n"+strings.Repeat("X: y\r\n", 1<<17), true), "next: provider sent headers of more than 256 KiB", hearth.BlameEndpoint, false},
 		{"interim answers without end", says(strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n", 1<<15), true), "next: provider sent headers of more than 256 KiB", hearth.BlameEndpoint, false},
 		{"redirect", says("HTTP/1.1 307 Temporary Redirect\r\nLocation: http://192.0.2.1/steal\r\nContent-Length: 0\r\n\r\n", false), "next: provider answered 307 Temporary Redirect", hearth.BlameEndpoint, false},
+		{"switching protocols, and then nothing", says("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n", false), "next: provider answered 101 Switching Protocols", hearth.BlameEndpoint, false},
+		{"redirect whose text does not come", says("HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 99\r\n\r\n", false), "next: provider answered 302 Found", hearth.BlameEndpoint, false},
 		{"rate limit", says("HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nContent-Length: 4\r\n\r\nslow", false), "next: provider answered 429 Too Many Requests: slow", hearth.BlameRateLimit, false},
 		{"error that quotes the key", says("HTTP/1.1 500 x\r\nContent-Length: 27\r\n\r\nbad key \"9f8e7d6c-5b4a-key\"", false), "next: provider answered 500 Internal Server Error", hearth.BlameEndpoint, false},
 		{"error in an unknown encoding", says("HTTP/1.1 500 x\r\nContent-Encoding: br\r\nContent-Length: 2\r\n\r\n\x1f\x8b", false), "next: provider answered 500 Internal Server Error: Internal Server Error", hearth.BlameEndpoint, false},

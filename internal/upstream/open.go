@@ -144,7 +144,7 @@ func (op *opening) readFailure(resp *http.Response, readable bool) *Failure {
 	defer resp.Body.Close()
 	op.w.arm(errorWait, errEnough)
 	var b []byte
-	if readable {
+	if readable && resp.StatusCode >= 400 { // what a redirect says is not told, and the body of a 101 is the connection itself
 		b, _ = io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // a cut error body is still the status's error
 	}
 	ue := dialect.ReadError(resp.StatusCode, b)
