@@ -32,7 +32,7 @@ var statuses = []row{
 	{name: "529", both: refusal(529, "overloaded_error"), blame: counted, status: "529"},
 	{name: "500 whose body is cut", both: script{say("HTTP/1.1 500 Oh\r\nContent-Length: 1000\r\n\r\n{\"error\":"), hangUp}, blame: counted, status: "500"},
 	{name: "500 whose body never ends", both: script{say("HTTP/1.1 500 Oh\r\nTransfer-Encoding: chunked\r\n\r\n"), repeat(part(longWord), 0)}, blame: counted, status: "500"},
-	{name: "500 whose body stalls", stream: script{say("HTTP/1.1 500 Oh\r\nContent-Length: 1000\r\n\r\n{\"error\":"), stall}, blame: counted, status: "500"},
+	{name: "500 whose body stalls", limits: "first_byte: 0s, total: 0s", stream: script{say("HTTP/1.1 500 Oh\r\nContent-Length: 1000\r\n\r\n{\"error\":"), stall}, blame: counted, status: "500"},
 	{name: "408", both: refusal(408, "request timeout"), blame: counted, status: "408"},
 	{name: "404, the model was withdrawn", both: refusal(404, "The model `author/model` does not exist"), blame: counted, status: "404"},
 	{name: "401", both: refusal(401, "Incorrect API key provided: "+primaryKey), blame: account, status: "401"},
