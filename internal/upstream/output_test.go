@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -94,6 +95,18 @@ func TestLongStream(t *testing.T) {
 			}
 		})
 	}
+	t.Run("more than filler may be, and none of it is", func(t *testing.T) {
+		client, e := endpoint(t, "http://upstream")
+		m := &memory{}
+		for n, big := 0, word(strings.Repeat("x", 1<<20)); n <= maxDry; n += len(big) {
+			m.pieces = append(m.pieces, big)
+		}
+		m.pieces = append(m.pieces, finish+done)
+		client.targets[0].rt = m
+		if end := commit(t, client, &Call{Endpoint: e, Stream: true}).Copy(discard{http.Header{}}, time.Minute); end.Verdict != hearth.Served {
+			t.Errorf("got %v", end.Failure)
+		}
+	})
 	t.Run("probabilities do not count as content", func(t *testing.T) {
 		odds := event(`{"choices":[{"index":0,"delta":{"content":"x"},"logprobs":{"content":[{"token":"x","top_logprobs":"` + strings.Repeat("p", 8<<10) + `"}]}}]}`)
 		p := listen(t, says(chunked+part(strings.Repeat(odds, 400)+finish+done)+lastPart, false))
