@@ -138,7 +138,7 @@ func TestMedia(t *testing.T) {
 		broken   bool // the engine
 		off      bool // no downloads
 		provider string
-		fetched  int64
+		fetched  int64 // at most: the first that cannot be had ends it
 		err      hearth.ErrorType
 	}{
 		"an engine of the house gets data":        {picture("/a", "/b") + "}", false, false, "MyIP Local GPU", 2, ""},
@@ -175,7 +175,7 @@ func TestMedia(t *testing.T) {
 			}
 			a := w.post(t, c.body)
 			g := w.record(t, a)
-			if g.Provider != c.provider || g.Error != string(c.err) || asked.Load() != c.fetched {
+			if g.Provider != c.provider || g.Error != string(c.err) || asked.Load() > c.fetched || asked.Load() < min(c.fetched, 1) {
 				t.Errorf("%d %s\nafter %d downloads, attempts %+v", a.status, a.body, asked.Load(), g.Attempts)
 			}
 			if got := engineGot.Load(); got != nil && (strings.Contains(*got, web) || !strings.Contains(*got, "data:image/png;base64,")) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -296,14 +297,14 @@ func TestBudget(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := stage(t, Options{MaxBodyTotal: c.total}, part{serve: chatter}, part{serve: chatter})
-				held := int64(-1)
-				time.AfterFunc(1500*time.Millisecond, func() { held = s.relay.bodies.Load() })
+				var held atomic.Int64
+				time.AfterFunc(1500*time.Millisecond, func() { held.Store(s.relay.bodies.Load()) })
 				a := s.ask(t.Context(), chat(stream+big))
 				if a.status != c.status || c.kind != "" && (a.err == nil || a.err.Type != c.kind || a.err.RetryAfter <= 0) {
 					t.Errorf("status %d, %v", a.status, a.err)
 				}
-				if c.kind == "" && held != 0 {
-					t.Errorf("%d bytes held while the answer streams", held)
+				if n := held.Load(); c.kind == "" && n != 0 {
+					t.Errorf("%d bytes held while the answer streams", n)
 				}
 				if c.kind != "" && s.peers[0].seen.Load()+s.peers[1].seen.Load() != 0 {
 					t.Error("an upstream was asked")
