@@ -36,7 +36,7 @@ type grant struct {
 func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange, c hearth.Candidate, hasNext bool) (o outcome) {
 	e := c.Endpoint
 	o = outcome{endpoint: e, Attempt: hearth.Attempt{Model: e.Model.ID, Provider: e.Provider.Name, Slug: e.Provider.Slug, Endpoint: e.ID}}
-	x.tally.raw, x.tally.param = "", ""
+	x.tally.raw, x.tally.param, x.tally.code = "", "", ""
 	start := time.Now()
 	var g grant
 	defer func() {
@@ -219,7 +219,7 @@ func (o *outcome) failed(f *upstream.Failure) {
 
 // add counts a failure.
 func (t *tally) add(f *upstream.Failure) {
-	t.raw, t.param = f.Raw, f.Param
+	t.raw, t.param, t.code = f.Raw, f.Param, f.Code
 	if f.Context {
 		t.context++
 	}

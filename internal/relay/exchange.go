@@ -37,6 +37,7 @@ type tally struct {
 	overloaded int    // candidates for which the gateway had no memory left
 	raw        string // the last upstream's own words for its failure
 	param      string // the field of the request that it named
+	code       string // its word for it
 }
 
 // begin opens the record of a request.

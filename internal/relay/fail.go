@@ -62,7 +62,7 @@ func chainError(attempts []hearth.Attempt, t *tally) *hearth.Error {
 	default:
 		e = hearth.Errorf(hearth.ErrProvider, "no provider answered; the last one, %s: %s", last.Provider, last.Message)
 	}
-	e.Provider, e.Raw = last.Provider, t.raw
+	e.Provider, e.Raw, e.ProviderCode = last.Provider, t.raw, t.code
 	return e
 }
 
@@ -115,6 +115,7 @@ func brokenError(x *exchange, o *outcome) *hearth.Error {
 	case o.failure.TimedOut && x.took():
 		e.Type = hearth.ErrTimeout
 	}
-	e.Provider, e.Raw, e.Attempts, e.Requested = o.Provider, o.failure.Raw, x.gen.Attempts, x.gen.Requested
+	e.Provider, e.Raw, e.ProviderCode = o.Provider, o.failure.Raw, o.failure.Code
+	e.Attempts, e.Requested = x.gen.Attempts, x.gen.Requested
 	return e
 }

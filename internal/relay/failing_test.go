@@ -102,6 +102,9 @@ func TestWholeChain(t *testing.T) {
 				if a.err.Provider != s.cat.Endpoints[len(parts)-1].Provider.Name || len(a.err.Requested) != 1 || a.err.Requested[0] != model {
 					t.Errorf("provider %q of %v", a.err.Provider, a.err.Requested)
 				}
+				if own := strings.HasSuffix(c.chain, "too long"); (a.err.ProviderCode == "context_length_exceeded") != own {
+					t.Errorf("the provider's word is %q", a.err.ProviderCode)
+				}
 				checkFailed(t, s, a, len(parts))
 			})
 		})

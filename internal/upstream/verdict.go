@@ -47,6 +47,7 @@ type Failure struct {
 	Loading    bool   // a local engine says that it is still loading its model
 	Context    bool   // the prompt, or the prompt with the output asked for, does not fit the endpoint's window
 	Param      string // the field of the request at fault, in the upstream's words; "" = not said
+	Code       string // the upstream's own word for the error; "" = none
 	Overloaded bool   // the gateway itself had no memory left for the answer
 	Err        error
 }
@@ -54,7 +55,7 @@ type Failure struct {
 // judgeStatus says what an answer with a status other than 2xx means. What an upstream says in words can only excuse an
 // endpoint, never accuse it: callers can make upstreams repeat their own words.
 func judgeStatus(status int, ue *dialect.UpstreamError, h http.Header, local bool, now time.Time) Failure {
-	f := Failure{Status: status, Raw: ue.Message, Param: ue.Param, Message: fmt.Sprintf("provider answered %d %s", status, http.StatusText(status))}
+	f := Failure{Status: status, Raw: ue.Message, Param: ue.Param, Code: ue.Reason, Message: fmt.Sprintf("provider answered %d %s", status, http.StatusText(status))}
 	switch {
 	case status == http.StatusTooManyRequests:
 		f.Blame, f.RetryAfter = hearth.BlameRateLimit, retryAfter(h, now)
@@ -78,7 +79,7 @@ func judgeStatus(status int, ue *dialect.UpstreamError, h http.Header, local boo
 		f.Blame = blameUnless(mentions(ue, unsupported))
 	}
 	if f.Blame != hearth.BlameNobody && tells(status) {
-		f.Raw, f.Param = "", ""
+		f.Raw, f.Param, f.Code = "", "", ""
 	}
 	return f
 }
@@ -155,6 +156,9 @@ func (f *Failure) hide(secrets []string) {
 		}
 		if strings.Contains(f.Param, s[:leastSecret]) {
 			f.Param = ""
+		}
+		if strings.Contains(f.Code, s[:leastSecret]) {
+			f.Code = ""
 		}
 		end := strings.TrimSuffix(f.Raw, "…")
 		for n := min(len(s)-1, len(end)); n >= leastSecret; n-- {

@@ -37,7 +37,7 @@ func TestVerdictKeeps(t *testing.T) {
 		{"the words of a moderation", answered(403, `{"error":{"message":"flagged","metadata":{"reasons":[]}}}`), Failure{Status: 403, Raw: "flagged"}},
 		{"a list of reasons as it came", answered(422, `{"detail":[{"loc":["body"],"msg":"field required"}]}`), Failure{Status: 422, Raw: `[{"loc":["body"],"msg":"field required"}]`}},
 		{"a status of its own in the stream", inside(`{"error":{"code":429,"message":"slow"}}`), Failure{Status: 429, Raw: "slow", Blame: hearth.BlameRateLimit}},
-		{"the status of a word in the stream", inside(coding("server_error")), Failure{Status: 500, Raw: "m", Blame: hearth.BlameEndpoint}},
+		{"the status of a word in the stream", inside(coding("server_error")), Failure{Code: "server_error", Status: 500, Raw: "m", Blame: hearth.BlameEndpoint}},
 		{"502 for what has no status", inside(`{"error":{"code":1302,"message":"x"}}`), Failure{Status: 502, Raw: "x", Blame: hearth.BlameEndpoint}},
 		{"a number before a word", inside(`{"error":{"code":503,"type":"rate_limit_error","message":"x"}}`), Failure{Status: 503, Raw: "x", Blame: hearth.BlameEndpoint}},
 		{"nothing of a redirect", answered(307, "elsewhere"), Failure{Status: 307, Blame: hearth.BlameEndpoint}},
@@ -175,9 +175,9 @@ func TestHide(t *testing.T) {
 			}
 		})
 	}
-	f := Failure{Param: "header " + key[:10]}
-	if f.hide([]string{key}); f.Param != "" {
-		t.Errorf("Param = %q", f.Param)
+	f := Failure{Param: "header " + key[:10], Code: "code " + key[:10]}
+	if f.hide([]string{key}); f.Param != "" || f.Code != "" {
+		t.Errorf("Param = %q, Code = %q", f.Param, f.Code)
 	}
 	if s := appendSecret(appendSecret(nil, "1"), key); len(s) != 1 || s[0] != key {
 		t.Errorf("secrets = %q: a short header value stands in every text", s)
