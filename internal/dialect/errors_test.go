@@ -40,6 +40,10 @@ func TestAppendError(t *testing.T) {
 			`{"error":{"code":404,"message":"none left","type":"no_endpoints_found","param":null,"metadata":{"error_type":"not_found","dropped":[{"model":"m","provider_slug":"acme","endpoint":"acme:m","stage":"conditions","reason":"not in only"},{"model":"x","stage":"unknown_model","reason":"unknown"}]},"error_type":"not_found","http_status":404,"availability":{"code":"no_endpoints","retryable":false,"requested_models":[],"docs_url":"` + docsURL + `no_endpoints_found"}}}`},
 		{"an upstream's rejection", &hearth.Error{Type: hearth.ErrInvalidRequest, Status: 422, Message: "refused", Provider: "Acme", Raw: "bad \xff tool", ProviderCode: "bad_tool"},
 			`{"error":{"code":422,"message":"refused","type":"invalid_request","param":null,"metadata":{"error_type":"invalid_request","provider_name":"Acme","is_byok":false,"provider_code":"bad_tool","provider_error_code":"bad_tool","raw":"bad ` + "\uFFFD" + ` tool"}}}`},
+		{"the last error is not one before it", &hearth.Error{Type: hearth.ErrTimeout, Attempts: []hearth.Attempt{{Provider: "A", Status: 408, Skip: "x"}, {Provider: "B", Status: 504}}},
+			`{"error":{"code":504,"message":"","type":"timeout","param":null,"metadata":{"error_type":"timeout","previous_errors":[{"provider":"A","code":408,"status":408}],"attempts":[` +
+				`{"provider":"A","model":"","endpoint":"","status":408,"latency":0},{"provider":"B","model":"","endpoint":"","status":504,"latency":0}]},` +
+				`"error_type":"timeout","http_status":504,"availability":{"code":"temporarily_unavailable","retryable":true,"requested_models":[],"docs_url":"` + docsURL + `timeout"}}}`},
 		{"internal", &hearth.Error{Type: hearth.ErrInternal, Message: "something broke"},
 			`{"error":{"code":500,"message":"something broke","type":"internal","param":null,"metadata":{"error_type":"server"}}}`},
 	} {

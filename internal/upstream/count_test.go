@@ -162,6 +162,9 @@ func TestCount_hostile(t *testing.T) {
 					t.Error("a redirect was followed")
 				}
 			}
+			if len(p.requests) == 2 && !strings.HasSuffix(p.requests[1], "\r\n\r\n"+`{"content":"a","add_special":true,"parse_special":true}`) {
+				t.Errorf("sent %q", p.requests[1])
+			}
 			soon(t, func() bool { return done.Load() == 1 })
 		})
 	}
