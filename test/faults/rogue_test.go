@@ -43,7 +43,6 @@ type link struct {
 	of     *rogue
 	gone   chan struct{} // closed when the peer has closed the connection, or broken it
 	goneAt time.Time     // set before gone is closed
-	closed atomic.Bool   // by us
 	mu     sync.Mutex
 	asks   []ask
 }
@@ -140,19 +139,6 @@ func (r *rogue) connections() []*link {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append([]*link(nil), r.links...)
-}
-
-// open counts the connections that neither side has closed.
-func (r *rogue) open() int {
-	n := 0
-	for _, l := range r.connections() {
-		select {
-		case <-l.gone:
-		default:
-			n++
-		}
-	}
-	return n
 }
 
 // asks are the chat requests received on all connections.
@@ -318,7 +304,6 @@ func hangUp(*link) bool { return false }
 // reset ends the connection with a reset.
 func reset(l *link) bool {
 	_ = l.tcp.SetLinger(0)
-	l.closed.Store(true)
 	l.tcp.Close()
 	return false
 }
