@@ -20,6 +20,7 @@ import (
 	"myip.co.kr/hearth/internal/health"
 	"myip.co.kr/hearth/internal/journal"
 	"myip.co.kr/hearth/internal/ledger"
+	"myip.co.kr/hearth/internal/routing"
 	"myip.co.kr/hearth/internal/slot"
 	"myip.co.kr/hearth/internal/store"
 	"myip.co.kr/hearth/internal/upstream"
@@ -133,7 +134,7 @@ func (w *world) open(t testing.TB, s setup, cat *hearth.Catalog) {
 		s.maxBody = 1 << 20
 	}
 	w.relay = New(Options{HeaderPrefix: "X-MyIP", IDPrefix: "gen-", MaxBody: s.maxBody, MaxBodyTotal: s.bodyTotal, WriteLimit: 5 * time.Second, UserSalt: []byte("salt")},
-		Parts{Catalog: cat, Fleet: fleet, Health: health.NewTracker(cat), Upstream: up, Ledger: w.ledger, Log: discard()})
+		Parts{Catalog: cat, Fleet: fleet, Health: health.NewTracker(cat), Upstream: up, Ledger: w.ledger, Windows: routing.NewWindows(len(cat.Endpoints)), Log: discard()})
 }
 
 // ServeHTTP is the least of a server: it names the request, hands it to the relay and writes its error.
