@@ -61,6 +61,9 @@ func TestExactCount(t *testing.T) {
 				if c.served != (a.err == nil) || !c.served && a.err.Type != hearth.ErrContextLength || s.peers[0].seen.Load() != c.calls {
 					t.Errorf("%v after %d calls", a.err, s.peers[0].seen.Load())
 				}
+				if a.took != 0 {
+					t.Errorf("it took %v", a.took)
+				}
 				if g := s.record(a.id); c.calls == 3 && (g == nil || !strings.Contains(strings.Join(g.Notes, ";"), "local-gpu/gpu-0 counted the prompt: 9 tokens")) {
 					t.Errorf("record %+v", g)
 				}
