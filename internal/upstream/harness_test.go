@@ -74,7 +74,10 @@ func (p *peer) talk(c net.Conn, script func(net.Conn, int)) {
 	for {
 		req, err := http.ReadRequest(r)
 		if err != nil {
-			p.closed <- struct{}{}
+			select {
+			case p.closed <- struct{}{}:
+			default: // nobody counts so many
+			}
 			return
 		}
 		if _, err := io.Copy(io.Discard, req.Body); err != nil {
