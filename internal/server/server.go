@@ -159,6 +159,9 @@ func (s *Server) authorise(w http.ResponseWriter, r *http.Request) (*hearth.Key,
 	key, err := s.Accounts.Authorise(r.Header)
 	if err != nil && (r.ContentLength < 0 || r.ContentLength > smallBody) {
 		w.Header().Set("Connection", "close")
+		if r.ContentLength < 0 { // net/http would read on for a while, to find its end
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now())
+		}
 	}
 	return key, err
 }
