@@ -8,20 +8,12 @@ import (
 // body rewrites a delta or a message.
 func (r *rewriter) body(dst []byte, choice int) []byte {
 	if r.kind() != '{' {
-		r.value()
-		if r.chunk {
-			return append(dst, "{}"...)
-		}
-		return append(dst, `{"role":"assistant","content":null,"refusal":null}`...)
+		return r.noBody(dst)
 	}
 	var content, refusal, details, joined bool
 	var thought []byte
 	from, base, same := r.i, len(dst), !r.whole
-	dst = append(dst, '{')
-	if r.whole {
-		dst = append(dst, `"role":"assistant"`...)
-	}
-	r.open()
+	dst = r.openBody(dst)
 	for key, ok := r.key(); ok; key, ok = r.key() {
 		word := name(key)
 		if string(word) == "tool_calls" {
@@ -44,15 +36,16 @@ func (r *rewriter) body(dst []byte, choice int) []byte {
 				continue
 			}
 		case "content":
-			if v[0] == '[' {
-				same = false
-				var more []byte
-				if v, more = joinParts(v, true); thought == nil && more != nil {
-					thought, joined = more, true
-					dst = appendMember(dst, []byte(`"reasoning"`), more)
-				}
-			}
 			content = true
+			if v[0] != '[' {
+				break
+			}
+			same = false
+			var more []byte
+			if v, more = joinParts(v, true); thought == nil && more != nil {
+				thought, joined = more, true
+				dst = appendMember(dst, []byte(`"reasoning"`), more)
+			}
 		case "refusal":
 			refusal = true
 		case "reasoning", "reasoning_content":
@@ -60,19 +53,36 @@ func (r *rewriter) body(dst []byte, choice int) []byte {
 				thought = v
 			}
 		case "reasoning_details":
-			if string(v) == "[]" { // made from the text, if there is any
+			if details = v[0] == '[' && string(v) != "[]"; !details && v[0] == '[' { // made from the text, if there is any
 				same = false
 				continue
 			}
-			details = v[0] == '['
 		}
 		r.contentful(word, v)
 		dst = appendMember(dst, key, v)
 	}
-	if same && !r.bad && (thought == nil || details) && len(dst) > base+1 { // nothing had to change, so not even a blank does
-		return append(dst[:base], r.b[from:r.i]...)
+	if same && !r.bad && (thought == nil || details) && len(dst) > base+1 {
+		return append(dst[:base], r.b[from:r.i]...) // nothing had to change, so not even a blank does
 	}
 	return r.endBody(dst, thought, content, refusal, details)
+}
+
+// openBody begins a delta or message. The role of a whole message comes first.
+func (r *rewriter) openBody(dst []byte) []byte {
+	r.open()
+	if r.whole {
+		return append(dst, `{"role":"assistant"`...)
+	}
+	return append(dst, '{')
+}
+
+// noBody stands for a delta or message that is no object.
+func (r *rewriter) noBody(dst []byte) []byte {
+	r.value()
+	if r.chunk {
+		return append(dst, "{}"...)
+	}
+	return append(dst, `{"role":"assistant","content":null,"refusal":null}`...)
 }
 
 // leftOut says whether a field of a delta or message may be absent but not null: strictly typed clients refuse such an

@@ -238,19 +238,24 @@ func (r *rewriter) choice(dst []byte) []byte {
 	if !index {
 		dst = appendIndex(dst, number)
 	}
-	switch {
-	case body:
-	case r.chunk:
-		dst = append(dst, `,"delta":{}`...)
-		r.bodyEnd = len(dst) - 1
-	default:
-		dst = append(dst, `,"message":{"role":"assistant","content":null,"refusal":null}`...)
+	if !body {
+		dst = r.emptyBody(dst)
 	}
 	r.fact.Choice = max(r.fact.Choice, min(number, maxChoices-1))
 	if !logprobs && !r.chunk {
 		dst = append(dst, `,"logprobs":null`...)
 	}
 	return append(r.finish(dst, finish, native, number), '}')
+}
+
+// emptyBody stands where a choice has no delta or message.
+func (r *rewriter) emptyBody(dst []byte) []byte {
+	if r.chunk {
+		dst = append(dst, `,"delta":{}`...)
+		r.bodyEnd = len(dst) - 1
+		return dst
+	}
+	return append(dst, `,"message":{"role":"assistant","content":null,"refusal":null}`...)
 }
 
 // olderLogprobs says whether v has the shape of the older completions API: lists that run in parallel.
