@@ -81,7 +81,8 @@ func checkEarly(t *testing.T, sc *scene, a asked, end string, headers time.Durat
 	if a.err != nil || a.status != 200 || g.HTTP != 200 || len(a.heard) == 0 || a.heard[0].at != headers {
 		t.Fatalf("%v, status %d, recorded as %d, heard %+v", a.err, a.status, g.HTTP, a.heard)
 	}
-	if got := a.sentTo["X-MyIP-Provider"] != nil; got != named || a.sentTo["X-MyIP-Generation-Id"][0] != a.id || a.sentTo.Get("X-Generation-Id") != a.id {
+	names := namesFor("X-MyIP") // as they are written, which is not the canonical form
+	if got := a.sentTo[names.provider] != nil; got != named || a.sentTo[names.generation][0] != a.id || a.sentTo.Get("X-Generation-Id") != a.id {
 		t.Errorf("headers %v", a.sentTo)
 	}
 	if !g.Streamed {

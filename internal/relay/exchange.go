@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"errors"
 	"net/http"
 	"runtime/debug"
 	"time"
@@ -113,7 +114,7 @@ func (r *Relay) end(w http.ResponseWriter, x *exchange, err error) error {
 	}
 	x.early.end()
 	x.hold.Release()
-	e, ok := err.(*hearth.Error)
+	e, ok := errors.AsType[*hearth.Error](err)
 	if !ok || !began {
 		return err
 	}

@@ -211,9 +211,9 @@ func TestCount_slow(t *testing.T) {
 }
 
 func countSlowly(t *testing.T, talk func(net.Conn), leave, want time.Duration, ok bool) {
-	c, call := counting(t, "vllm", "http://127.0.0.1:1")
+	_, call := counting(t, "vllm", "http://127.0.0.1:1")
 	theirs := make(chan net.Conn, 1)
-	c = clientWith(t, Options{LocalDial: func(context.Context, string, string) (net.Conn, error) {
+	c := clientWith(t, Options{LocalDial: func(context.Context, string, string) (net.Conn, error) {
 		ours, peer := net.Pipe()
 		theirs <- peer
 		return ours, nil
