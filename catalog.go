@@ -127,6 +127,17 @@ type Node struct {
 	Exclusive   bool          // holds one model at a time
 	Turn        time.Duration // how long a resident model may go on while another model's oldest request waits
 	MinResident time.Duration // a slot that became ready stays at least this long
+	Remote      *Remote       // the slots are another machine's; nil = this one's
+	// FreeMemory is a command whose standard output is the free memory of the devices in MiB, one number per line;
+	// empty = nvidia-smi is asked if a slot of the node has MinFree.
+	FreeMemory []string
+}
+
+// Remote is where the owner of a node's slots, a hearth node, answers.
+type Remote struct {
+	URL   string // http(s)://host:port, or unix:///path/to/socket; without a final slash
+	Token Secret
+	CA    string // file of the PEM certificates that may have signed the machine's, "" = the system's
 }
 
 // Slot is a place on a node that can run one model.
@@ -135,17 +146,23 @@ type Slot struct {
 	Name         string // unique over all nodes
 	Node         *Node
 	Model        *Model
-	Driver       string            // "exec" or "always"
+	Driver       string            // "exec", "command", "http", "docker" or "always"
 	Engine       string            // what runs there: a name of Engines, "" = not said
 	StrictKeys   bool              // forward only the keys of the chat completions API
 	Command      []string          // exec: program and arguments; ${port} is replaced
 	Env          map[string]Secret // exec: added to a small inherited environment
 	Dir          string            // exec: working directory
 	Port         int               // exec: fixed port, 0 = a free one for each start
-	URL          string            // always: base URL of the engine, without /v1
-	APIKey       Secret            // always: sent to the engine as a bearer token, "" = none
+	Actions      Actions           // command, http: how the engine is started, stopped and asked
+	Preset       string            // http: the kind of Actions, "" = as written
+	Container    string            // docker: name or id
+	Docker       string            // docker: unix:///path or http(s)://host:port of the Engine API
+	OnExit       string            // "stop" or "keep": what becomes of the engine when the gateway ends
+	MinFree      int64             // bytes of device memory that must be free before a start, 0 = not looked at
+	URL          string            // not exec: base URL of the engine, without /v1
+	APIKey       Secret            // not exec: sent to the engine as a bearer token, "" = none
 	Probe        string            // path asked for readiness, default /health
-	Concurrency  int               // requests in flight at once, default 1
+	Concurrency  int               // requests in flight at once, 0 = as the engine says, else 1
 	Queue        int               // waiting requests, default 64
 	Wait         time.Duration     // budget for the slot to become ready
 	QueueWait    time.Duration     // budget for a place in a ready slot when there is another candidate
@@ -154,6 +171,25 @@ type Slot struct {
 	StopGrace    time.Duration     // between SIGTERM and SIGKILL
 	DrainMax     time.Duration     // bounds the drain of a shutdown
 	IdleSleep    time.Duration     // unload after so much quiet, 0 = never
+}
+
+// Actions are what an operator wrote for the engines of a slot. An action that is not there is nil.
+type Actions struct {
+	Start, Stop, Status *Action
+}
+
+// Action is a command, or a request to the engine. In all texts ${model} is the engine's name of the model.
+type Action struct {
+	Command []string // program and arguments; no shell reads it
+
+	Method  string // of the request
+	URL     string // absolute, or a path at the slot's URL
+	Headers map[string]Secret
+	Body    string
+	Status  []int  // answers that mean yes, nil = any 2xx
+	Match   string // what must be in the body for a yes: "path=value", the path with dots and numbers; "" = nothing
+
+	Timeout time.Duration // of the command or the request
 }
 
 // SlotState is a step in a slot's life.
@@ -193,6 +229,21 @@ type SlotView struct {
 	StopTime  time.Duration // of the last stop, 0 = none was measured
 	Loads     uint64        // starts that came up
 	Served    uint64        // requests that were let into the engine
+
+	Unknown  bool      // the node has not been heard of for 2 s: nothing below or above holds
+	Disabled bool      // by the operator: as if the mapping were disabled
+	Drained  bool      // by the operator: takes no request until it is woken
+	Paused   time.Time // the node is given back to its owner until then; zero = it is not
+	Foreign  bool      // another gateway owns the node
+	Facts    SlotFacts // what its engine last said of itself
+}
+
+// SlotFacts is what an engine says of itself.
+type SlotFacts struct {
+	Window   int    // tokens one request may have, prompt and answer together; 0 = not said
+	Parallel int    // requests it works on at once, 0 = not said
+	Model    string // what it has loaded, as it calls it; "" = not said
+	Warning  string // where it contradicts the configuration, for the operator
 }
 
 // Status is the number of the endpoints list: 0 up, -1 starting, -2 asleep, -3 busy with another model, -5 failed.
