@@ -67,6 +67,8 @@ type EndpointSpeed struct {
 	Throughput Percentiles // output tokens per second, from dispatch to the end of the answer
 	Calls      int         // tool calls in the answers
 	BadCalls   int         // of them those whose arguments are not JSON or that name no tool of the request
+	Output     int         // output tokens in the answers that tell how many they have
+	Counted    int         // of the samples, those answers
 }
 
 // SpeedWindow is how old a measurement may be and still count when endpoints are sorted by speed.

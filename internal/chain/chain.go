@@ -44,13 +44,8 @@ type Input struct {
 // It is not asked under the caller's own order or sort.
 type Rank func(tier []hearth.Candidate)
 
-// DefaultOutput is the completion length, in tokens, assumed when a request sets no limit.
+// DefaultOutput is the completion length, in tokens, assumed when a request sets no limit and nothing else tells one.
 const DefaultOutput = 500
-
-// ByPrice ranks a tier by what the request is expected to cost at each endpoint, ties by tag.
-func ByPrice(req *hearth.Request) Rank {
-	return func(tier []hearth.Candidate) { sortByPrice(tier, req) }
-}
 
 // Build makes the chain of a request. An empty chain is an error named by the stage that emptied it; the chain is
 // returned with the error too: its drops say what happened to every candidate.
@@ -107,6 +102,7 @@ type builder struct {
 	measured bool // a bar met something that was measured
 	cooled   bool // an endpoint is a last resort
 	lowered  bool // a candidate has a lowered output cap
+	mean     mean // of the model whose answers were last asked about
 	unmeant  []string
 
 	drops  []hearth.Drop // of endpoints, in the order in which they were met

@@ -190,7 +190,7 @@ var tierCases = []buildCase{
 
 // backwards is a rank of a test.
 func backwards(tier []hearth.Candidate) {
-	sortByPrice(tier, &hearth.Request{})
+	(&builder{Input: Input{Request: &hearth.Request{}}}).sortByPrice(tier)
 	slices.Reverse(tier)
 	for i := range tier {
 		tier[i].Reason = "backwards"

@@ -62,7 +62,7 @@ func (b *builder) orderExternal(ext []hearth.Candidate, fixed bool) {
 		if b.Rank != nil && !fixed {
 			b.Rank(use)
 		} else {
-			sortByPrice(use, b.Request)
+			b.sortByPrice(use)
 			for i := range use {
 				use[i].Reason = reasonPrice
 			}
@@ -77,7 +77,7 @@ func (b *builder) orderExternal(ext []hearth.Candidate, fixed bool) {
 	}
 	for n := len(use); n < len(ext); n++ {
 		c := ext[n]
-		i := slices.IndexFunc(ext[:n], func(o hearth.Candidate) bool { return b.compareExternal(c.Endpoint, o.Endpoint) < 0 })
+		i := slices.IndexFunc(ext[:n], func(o hearth.Candidate) bool { return b.compareExternal(&c, &o) < 0 })
 		if i >= 0 {
 			copy(ext[i+1:n+1], ext[i:n])
 			ext[i] = c
@@ -86,16 +86,16 @@ func (b *builder) orderExternal(ext []hearth.Candidate, fixed bool) {
 }
 
 // compareExternal orders two endpoints of an external tier as it is ordered without a rank of its own.
-func (b *builder) compareExternal(x, y *hearth.Endpoint) int {
+func (b *builder) compareExternal(x, y *hearth.Candidate) int {
 	if b.needs {
-		if dx, dy := b.declares(x), b.declares(y); dx != dy {
+		if dx, dy := b.declares(x.Endpoint), b.declares(y.Endpoint); dx != dy {
 			if dx {
 				return -1
 			}
 			return 1
 		}
 	}
-	return cmp.Or(cmp.Compare(expected(x, b.Request), expected(y, b.Request)), cmp.Compare(x.Tag, y.Tag))
+	return cmp.Or(cmp.Compare(b.expected(x), b.expected(y)), compareSlugs(x.Endpoint, y.Endpoint))
 }
 
 // orderLocal orders the same model on several own nodes: ready with a free place, ready by expected wait, starting by

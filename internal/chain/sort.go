@@ -52,19 +52,28 @@ func (b *builder) acrossModels() {
 
 // sortBy sorts endpoints, local ones included, and gives each the reason.
 func (b *builder) sortBy(cs []hearth.Candidate, by hearth.Sort, reason string) {
+	known := len(cs)
 	if by == hearth.SortPrice {
-		sortByPrice(cs, b.Request)
+		b.sortByPrice(cs)
 	} else {
-		b.sortByMeasure(cs, by)
+		known = b.sortByMeasure(cs, by)
 	}
 	for i := range cs {
 		cs[i].Reason = reason
 	}
+	if known == len(cs) {
+		return
+	}
+	reason += ", not measured lately: by expected price"
+	for i := range cs[known:] {
+		cs[known+i].Reason = reason
+	}
 }
 
-// sortByMeasure sorts by throughput, latency or tool quality, ties by tag. What was not measured lately stands behind what
-// was, by price; endpoints of one tool quality stand by price too.
-func (b *builder) sortByMeasure(cs []hearth.Candidate, by hearth.Sort) {
+// sortByMeasure sorts by throughput, latency or tool quality, ties by slug, and counts the endpoints with a figure to go
+// by. Those without one stand behind the others, by price: nothing is explored where the caller chose an order, and a slot
+// that sleeps would make a caller wait who asked for speed. Endpoints of one tool quality stand by price too.
+func (b *builder) sortByMeasure(cs []hearth.Candidate, by hearth.Sort) (n int) {
 	type keyed struct {
 		hearth.Candidate
 		first, then float64 // ascending
@@ -76,14 +85,15 @@ func (b *builder) sortByMeasure(cs []hearth.Candidate, by hearth.Sort) {
 		s := b.speed(c.Endpoint)
 		switch {
 		case by == hearth.SortTools:
-			k.first, k.then = -toolQuality(c.Endpoint, s), expected(c.Endpoint, b.Request)
+			k.first, k.then = -toolQuality(c.Endpoint, s), b.expected(&cs[i])
 			known = known || c.Endpoint.ToolQuality > 0 || s.Calls > 0
+			n++
 		case by == hearth.SortThroughput && s.Throughput.P50 > 0:
-			k.first, known = -s.Throughput.P50, true
+			k.first, known, n = -s.Throughput.P50, true, n+1
 		case by == hearth.SortLatency && s.Latency.P50 > 0:
-			k.first, known = s.Latency.P50, true
+			k.first, known, n = s.Latency.P50, true, n+1
 		default:
-			k.then = expected(c.Endpoint, b.Request)
+			k.then = b.expected(&cs[i])
 		}
 		list[i] = k
 	}
@@ -91,11 +101,12 @@ func (b *builder) sortByMeasure(cs []hearth.Candidate, by hearth.Sort) {
 		b.noteUnmeasured(cs[0].Endpoint.Model, by)
 	}
 	slices.SortStableFunc(list, func(x, y keyed) int {
-		return cmp.Or(cmp.Compare(x.first, y.first), cmp.Compare(x.then, y.then), cmp.Compare(x.Endpoint.Tag, y.Endpoint.Tag))
+		return cmp.Or(cmp.Compare(x.first, y.first), cmp.Compare(x.then, y.then), compareSlugs(x.Endpoint, y.Endpoint))
 	})
 	for i := range list {
 		cs[i] = list[i].Candidate
 	}
+	return n
 }
 
 // toolQuality is how well tool calls are made at an endpoint, 0 to 1.
@@ -153,46 +164,6 @@ func (b *builder) misses(e *hearth.Endpoint) string {
 }
 
 func percentiles(p hearth.Percentiles) [4]float64 { return [4]float64{p.P50, p.P75, p.P90, p.P99} }
-
-// expected is what the request is expected to cost at the endpoint.
-func expected(e *hearth.Endpoint, req *hearth.Request) float64 {
-	most := req.MaxTokens
-	if most == 0 {
-		most = DefaultOutput
-	}
-	return e.Expected(req.Estimate+req.Images*e.ImageTokens, most, req.Images)
-}
-
-// sortByPrice sorts by the expected price of this request, ties by tag. Prices are computed once each. What is sorted is
-// a list of numbers and not the candidates: these hold pointers, and each move of one costs a write barrier while the
-// collector runs. It is an insertion sort because tiers are short; up to 32 candidates it allocates nothing.
-func sortByPrice(cs []hearth.Candidate, req *hearth.Request) {
-	var fewPrices [32]float64
-	var fewPlaces [32]int
-	price, place := fewPrices[:0], fewPlaces[:0]
-	for i := range cs {
-		e := cs[i].Endpoint
-		p := expected(e, req)
-		price, place = append(price, p), append(place, i)
-		j := i
-		for ; j > 0 && (p < price[j-1] || p == price[j-1] && e.Tag < cs[place[j-1]].Endpoint.Tag); j-- {
-			price[j], place[j] = price[j-1], place[j-1]
-		}
-		price[j], place[j] = p, i
-	}
-	for i := range place { // each cycle of the permutation in turn
-		if place[i] == i {
-			continue
-		}
-		first, to := cs[i], i
-		for place[to] != i {
-			from := place[to]
-			cs[to], place[to] = cs[from], to
-			to = from
-		}
-		cs[to], place[to] = first, to
-	}
-}
 
 // sortReason and acrossReason say that a candidate stands where the caller's sort put it.
 func sortReason(by hearth.Sort, suffix bool) string {

@@ -2,11 +2,17 @@ package chain
 
 import (
 	"testing"
+	"time"
+
+	"github.com/shopspring/decimal"
 
 	"myip.co.kr/hearth"
 )
 
-const across = "provider.sort price across models"
+const (
+	across     = "provider.sort price across models"
+	unmeasured = ", not measured lately: by expected price"
+)
 
 // Step 7, order.
 var orderCases = []buildCase{
@@ -48,6 +54,37 @@ var sortCases = []buildCase{
 		given: func(s *scene) { s.at(acmeGemma).List.Image = price("1", "0").Prompt }, want: []string{localGemma, betaGemma, acmeGemma}},
 	{name: "sort price over all priorities of a model", req: with(ask(gemma), hearth.Preferences{Sort: hearth.SortPrice}), given: func(s *scene) { s.at(acmeGemma).Priority = 99 },
 		want: []string{acmeGemma, localGemma, betaGemma}},
+	{name: "sort price without a cap: the model's mean answer decides", req: with(hearth.Request{Models: []string{gemma}, Estimate: 1000}, hearth.Preferences{Sort: hearth.SortPrice}),
+		given: func(s *scene) { // as dear as each other at 900 tokens
+			flatAndLong(s)
+			answers(s, betaGemma, 90, 90*946) // (10 × 500 + 90 × 946) / 100 = 901.4
+		}, want: []string{acmeGemma, "flat " + gemma, "long " + gemma, localGemma, betaGemma}},
+	{name: "the mean is over all endpoints of the model, however old", req: with(hearth.Request{Models: []string{gemma}, Estimate: 1000}, hearth.Preferences{Sort: hearth.SortPrice}),
+		given: func(s *scene) {
+			flatAndLong(s)
+			answers(s, betaGemma, 45, 45*900)
+			answers(s, localGemma, 45, 45*987) // (10 × 500 + 45 × 900 + 45 × 987) / 100 = 899.15
+		}, want: []string{acmeGemma, "long " + gemma, "flat " + gemma, localGemma, betaGemma}},
+	{name: "a few answers do not make a mean", req: with(hearth.Request{Models: []string{gemma}, Estimate: 1000}, hearth.Preferences{Sort: hearth.SortPrice}),
+		given: func(s *scene) {
+			flatAndLong(s)
+			answers(s, betaGemma, 2, 2*2500) // (10 × 500 + 2 × 2500) / 12 = 833
+		}, want: []string{acmeGemma, "long " + gemma, "flat " + gemma, localGemma, betaGemma}},
+	{name: "a cap goes before the mean", req: with(hearth.Request{Models: []string{gemma}, Estimate: 1000, MaxTokens: 899}, hearth.Preferences{Sort: hearth.SortPrice}),
+		given: func(s *scene) {
+			flatAndLong(s)
+			answers(s, betaGemma, 1000, 1000*2000)
+		}, want: []string{acmeGemma, "long " + gemma, "flat " + gemma, localGemma, betaGemma}},
+	{name: "across models each has its own mean", req: with(hearth.Request{Models: []string{gemma, exaone}, FromList: true, Estimate: 1}, hearth.Preferences{Sort: hearth.SortPrice, AcrossModels: true, Only: []string{"local-gpu"}}),
+		given: func(s *scene) { answers(s, localGemma, 1000, 1000*2000) }, want: []string{localExaone, localGemma}},
+	{name: "what an engine counted goes before the estimate", req: with(hearth.Request{Models: []string{gemma}, Estimate: 1000, MaxTokens: 10}, hearth.Preferences{Sort: hearth.SortPrice}),
+		given: exact(100), // 0.0045 against 0.0142
+		want:  []string{localGemma, acmeGemma, betaGemma}},
+	{name: "a lowered cap counts as it is lowered", req: with(hearth.Request{Models: []string{gemma}, Estimate: 32000, MaxTokens: 10000}, hearth.Preferences{Sort: hearth.SortPrice, Ignore: []string{"acme"}}),
+		given: func(s *scene) { engineOf("vllm")(s); s.serve("middle", "35") }, // 0.96 + 0.1152 against 1.12
+		want:  []string{localGemma, "middle " + gemma, betaGemma}},
+	{name: "ties by slug, not by the whole tag", req: with(ask(gemma), hearth.Preferences{Sort: hearth.SortPrice, Only: []string{"acme", "acme-2"}}), want: []string{acmeGemma, "acme-2 " + gemma},
+		given: func(s *scene) { s.serve("acme-2", "0"); s.at(acmeGemma).List = hearth.Price{} }},
 	{name: "ties by tag", req: with(ask(gemma), hearth.Preferences{Sort: hearth.SortPrice}), want: []string{acmeGemma, betaGemma, localGemma},
 		given: func(s *scene) {
 			for _, n := range []string{localGemma, acmeGemma, betaGemma} {
@@ -64,12 +101,12 @@ var sortCases = []buildCase{
 	{name: "partition none without a sort has no effect", req: with(ask(exaone, gemma), hearth.Preferences{AcrossModels: true}), want: []string{localExaone, localGemma, acmeGemma, betaGemma},
 		notes: []string{`provider.sort.partition "none" has no effect without a sort`}},
 	{name: "sort throughput: the fastest first, the unmeasured last", req: with(ask(gemma), hearth.Preferences{Sort: hearth.SortThroughput}), given: threeMeasured,
-		want: []string{betaGemma, localGemma, acmeGemma}, notes: []string{}},
+		want: []string{betaGemma, localGemma, acmeGemma}, notes: []string{}, reasons: []string{"provider.sort throughput", "provider.sort throughput", "provider.sort throughput" + unmeasured}},
 	{name: "sort latency: the quickest first, the unmeasured last", req: with(ask(gemma), hearth.Preferences{Sort: hearth.SortLatency}), given: threeMeasured,
 		want: []string{localGemma, betaGemma, acmeGemma}, notes: []string{}},
 	{name: "the unmeasured go by price", req: with(ask(gemma), hearth.Preferences{Sort: hearth.SortLatency}), given: func(s *scene) { s.measured(betaGemma, 9, 9) },
-		want: []string{betaGemma, acmeGemma, localGemma}},
-	{name: "equal speed by tag", req: with(ask(gemma), hearth.Preferences{Sort: hearth.SortThroughput}), given: func(s *scene) {
+		want: []string{betaGemma, acmeGemma, localGemma}, reasons: []string{"provider.sort latency", "provider.sort latency" + unmeasured, "provider.sort latency" + unmeasured}},
+	{name: "equal speed by slug", req: with(ask(gemma), hearth.Preferences{Sort: hearth.SortThroughput}), given: func(s *scene) {
 		s.measured(betaGemma, 1, 50)
 		s.measured(localGemma, 2, 50)
 		s.measured(acmeGemma, 3, 50)
@@ -98,6 +135,17 @@ var sortCases = []buildCase{
 	{name: "a sort across models beats a suffix", req: with(ask(other, gemma+":nitro"), hearth.Preferences{Sort: hearth.SortPrice, AcrossModels: true}),
 		want:  []string{acmeGemma, localGemma, betaGemma, acmeOther},
 		notes: []string{"suffix :nitro has no effect: provider.sort sorts the endpoints of all models together"}},
+}
+
+// flatAndLong adds two endpoints that cost the same for 1000 tokens of prompt and 900 of answer.
+func flatAndLong(s *scene) {
+	s.serve("flat", "100")
+	s.serve("long", "10").List.Completion = decimal.NewFromInt(100)
+}
+
+// answers says how long an endpoint's answers were, an hour ago.
+func answers(s *scene, name string, n, tokens int) {
+	s.speeds[name] = hearth.EndpointSpeed{At: now.Add(-time.Hour), Samples: n, Counted: n, Output: tokens}
 }
 
 func calls(s *scene, name string, all, bad int) {

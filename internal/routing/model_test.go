@@ -41,6 +41,10 @@ func (n *naive) speed(over time.Duration, now time.Time) hearth.EndpointSpeed {
 		v.Samples++
 		v.Calls += s.Calls
 		v.BadCalls += s.BadCalls
+		if s.Tokens > 0 {
+			v.Output += s.Tokens
+			v.Counted++
+		}
 		if s.Latency > 0 {
 			latency = append(latency, s.Latency.Seconds())
 		}

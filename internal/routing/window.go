@@ -15,11 +15,12 @@ type answer struct {
 	latency    float64       // seconds, 0 = not known
 	throughput float64       // tokens per second, 0 = not known
 	calls, bad uint32
+	tokens     uint32 // of output, 0 = not known
 }
 
 // measure takes the speed from a sample; what makes no sense is not known.
 func measure(at time.Duration, s Sample) answer {
-	a := answer{at: at, calls: count32(s.Calls), bad: count32(min(s.BadCalls, s.Calls))}
+	a := answer{at: at, calls: count32(s.Calls), bad: count32(min(s.BadCalls, s.Calls)), tokens: count32(s.Tokens)}
 	if s.Latency > 0 {
 		a.latency = s.Latency.Seconds()
 	}
@@ -142,6 +143,10 @@ func speed(answers []answer) hearth.EndpointSpeed {
 		}
 		s.Calls += int(a.calls)
 		s.BadCalls += int(a.bad)
+		if a.tokens > 0 {
+			s.Output += int(a.tokens)
+			s.Counted++
+		}
 	}
 	s.Latency = percentiles(latency)
 	for i := range throughput { // the fewer the worse: as negative numbers they sort like a latency

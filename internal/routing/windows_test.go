@@ -23,7 +23,7 @@ func TestSpeeds(t *testing.T) {
 		if got[0] != (hearth.EndpointSpeed{}) {
 			t.Errorf("nothing was measured at endpoint 0, yet %+v", got[0])
 		}
-		want := hearth.EndpointSpeed{At: now, Samples: 10, Calls: 20, BadCalls: 5,
+		want := hearth.EndpointSpeed{At: now, Samples: 10, Calls: 20, BadCalls: 5, Output: 550, Counted: 10,
 			Latency:    hearth.Percentiles{P50: 5, P75: 8, P90: 9, P99: 10},
 			Throughput: hearth.Percentiles{P50: 6, P75: 3, P90: 2, P99: 1}}
 		if got[1] != want {

@@ -124,16 +124,7 @@ func (s *Server) candidate(x *relay.Explained, c hearth.Candidate) Candidate {
 func (s *Server) expected(in *chain.Input, c hearth.Candidate) Cost {
 	q, e := in.Request, c.Endpoint
 	j := Cost{Prompt: e.Price.Prompt.String(), Completion: e.Price.Completion.String(), Currency: s.Catalog.Currency}
-	j.PromptTokens, j.CompletionTokens = q.Estimate+q.Images*e.ImageTokens, q.MaxTokens
-	if n, ok := in.Exact[e.Index]; ok {
-		j.PromptTokens = n
-	}
-	switch {
-	case c.MaxTokens > 0:
-		j.CompletionTokens = c.MaxTokens
-	case q.MaxTokens == 0:
-		j.CompletionTokens = chain.DefaultOutput
-	}
+	j.PromptTokens, j.CompletionTokens = chain.Expect(*in, c)
 	const most = math.MaxInt64 / 2
 	nanos := math.Round(e.Expected(j.PromptTokens, j.CompletionTokens, q.Images) * 1e9)
 	j.Expected = hearth.Nano(min(max(nanos, 0), most))
