@@ -12,6 +12,7 @@ func (r *rewriter) body(dst []byte, choice int) []byte {
 	}
 	var content, refusal, details, joined bool
 	var thought []byte
+	var pics pictures
 	from, base, same := r.i, len(dst), !r.whole
 	dst = r.openBody(dst)
 	for key, ok := r.key(); ok; key, ok = r.key() {
@@ -41,10 +42,11 @@ func (r *rewriter) body(dst []byte, choice int) []byte {
 				break
 			}
 			same = false
-			var more []byte
-			if v, more = joinParts(v, true); thought == nil && more != nil {
-				thought, joined = more, true
-				dst = appendMember(dst, []byte(`"reasoning"`), more)
+			p := takeApart(v)
+			v, pics.more = p.content, append(pics.more, p.images...)
+			if thought == nil && p.thought != nil {
+				thought, joined = p.thought, true
+				dst = appendMember(dst, []byte(`"reasoning"`), p.thought)
 			}
 		case "refusal":
 			refusal = true
@@ -60,7 +62,9 @@ func (r *rewriter) body(dst []byte, choice int) []byte {
 		}
 		r.contentful(word, v)
 		dst = appendMember(dst, key, v)
+		pics.note(word, v, len(dst))
 	}
+	dst = r.addPictures(dst, &pics)
 	if same && !r.bad && (thought == nil || details) && len(dst) > base+1 {
 		return append(dst[:base], r.b[from:r.i]...) // nothing had to change, so not even a blank does
 	}
@@ -123,34 +127,6 @@ func (r *rewriter) contentful(word, v []byte) {
 	case "reasoning_details", "images", "audio", "function_call":
 		r.fact.Content = r.fact.Content || len(v) > 2 && (v[0] == '[' || v[0] == '{')
 	}
-}
-
-// joinParts makes text of content given as a list of parts, and of the thinking parts among them; each is a JSON
-// string, the second nil if there is none. Parts inside of a thinking part are looked into once, no deeper.
-func joinParts(v []byte, outer bool) (content, thought []byte) {
-	content = []byte{'"'}
-	s := scan{b: v}
-	s.open()
-	for s.elem() {
-		if s.kind() != '{' {
-			s.value()
-			continue
-		}
-		s.open()
-		for key, ok := s.key(); ok; key, ok = s.key() {
-			word, val := string(name(key)), s.value()
-			switch {
-			case word == "text" && val[0] == '"':
-				content = append(content, val[1:len(val)-1]...)
-			case word == "thinking" && val[0] == '[' && outer:
-				inner, _ := joinParts(val, false)
-				thought = joinStrings(thought, inner)
-			case word == "thinking" && val[0] == '"':
-				thought = joinStrings(thought, val)
-			}
-		}
-	}
-	return append(content, '"'), thought
 }
 
 // joinStrings appends the text of the JSON string b to the JSON string a, which may be nil.

@@ -61,6 +61,14 @@ func TestAnswers_cases(t *testing.T) {
 			whole: `{"message":{"content":"a"},"logprobs":{"text_offset":[0],"token_logprobs":[-1]}}`, wantWhat: `"logprobs":null`},
 		{name: "logprobs as they should be", stream: []string{`{"index":0,"delta":{},"logprobs":{"content":[{"token":"token_logprobs","logprob":-1.50,"top_logprobs":[]}]}}`},
 			want: `"logprobs":{"content":[{"token":"token_logprobs","logprob":-1.50,"top_logprobs":[]}]}`},
+		{name: "content in parts: an image goes to the images", stream: []string{`{"index":0,"delta":{"content":[{"type":"text","text":"see"},{"type":"image_url","image_url":{"url":"data:,"}},"!"]}}`},
+			want:  `"delta":{"content":"see!","images":[{"type":"image_url","image_url":{"url":"data:,"}}]}`,
+			whole: `{"message":{"content":[{"image_url":"https://a/b"}, {"text":"a"}]}}`, wantWhat: `"message":{"role":"assistant","content":"a","images":[{"image_url":"https://a/b"}],"refusal":null}`},
+		{name: "content in parts: images on either side of it are all there", stream: []string{`{"index":0,"delta":{"images":[1],"tool_calls":[` + call + `],"content":[{"type":"image","a":2},{"type":"image","a":3}]},"finish_reason":"stop"}`},
+			want:  `"delta":{"images":[1,{"type":"image","a":2},{"type":"image","a":3}],"tool_calls":[` + `{"id":"a","type":"function","function":{"name":"f","arguments":""},"index":0}` + `,{"index":0,"function":{"arguments":"{}"}}],"content":""}`,
+			whole: `{"message":{"content":[{"type":"image","a":2}],"images":[ ]}}`, wantWhat: `"content":"","images":[ {"type":"image","a":2}],"refusal":null`},
+		{name: "content in parts: a refusal is said, what is neither is left out", stream: []string{`{"index":0,"delta":{"content":[{"type":"refusal","refusal":"no"},{"type":"reference","reference_ids":[1]},7,null,[{"text":"x"}]]}}`}, want: `"delta":{"content":"no"}`},
+		{name: "content in parts: an image among thoughts is not shown", stream: []string{`{"index":0,"delta":{"content":[{"type":"thinking","thinking":[{"type":"image_url","image_url":"x"},{"text":"hm"}]}]}}`}, not: `images`, want: `"content":""`},
 		{name: "counts in a choice are not passed on", stream: []string{`{"index":0,"delta":{},"usage":{"prompt_tokens":1,"completion_tokens":2},"x":1}`}, want: `{"index":0,"delta":{},"x":1,"finish_reason":null}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -182,5 +190,15 @@ func TestTimings(t *testing.T) {
 				t.Errorf("%+v, passed on: %v", got, passed)
 			}
 		})
+	}
+}
+
+// TestPictures_AreAnAnswer: content that holds nothing but an image is not empty.
+func TestPictures_AreAnAnswer(t *testing.T) {
+	const content = `{"content":[{"type":"image_url","image_url":{"url":"data:,"}}]}`
+	_, c, err := stamp().AppendChunk(nil, []byte(`{"choices":[{"index":0,"delta":`+content+`}]}`))
+	a, errWhole := ReadAnswer([]byte(`{"choices":[{"message":` + content + `}]}`))
+	if err != nil || errWhole != nil || !c.Content || !a.Content {
+		t.Errorf("%v %v: chunk %v, answer %v", err, errWhole, c, a)
 	}
 }
