@@ -26,16 +26,11 @@ func (r *rewriter) body(dst []byte, choice int) []byte {
 		switch {
 		case r.bad:
 			return dst
-		case isNull(v) && leftOut(word), joined && string(word) == "reasoning":
+		case isNull(v) && leftOut(word), joined && string(word) == "reasoning", string(word) == "role" && !r.saysRole(v):
 			same = false
 			continue
 		}
 		switch string(word) {
-		case "role":
-			if r.whole || string(v) != `"assistant"` {
-				same = false
-				continue
-			}
 		case "content":
 			content = true
 			if v[0] != '[' {
@@ -70,6 +65,10 @@ func (r *rewriter) body(dst []byte, choice int) []byte {
 	}
 	return r.endBody(dst, thought, content, refusal, details)
 }
+
+// saysRole says whether a role is passed on: that of a whole message is written first, and any other word than
+// assistant is none.
+func (r *rewriter) saysRole(v []byte) bool { return !r.whole && string(v) == `"assistant"` }
 
 // openBody begins a delta or message. The role of a whole message comes first.
 func (r *rewriter) openBody(dst []byte) []byte {
