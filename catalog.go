@@ -142,35 +142,37 @@ type Remote struct {
 
 // Slot is a place on a node that can run one model.
 type Slot struct {
-	Index        int
-	Name         string // unique over all nodes
-	Node         *Node
-	Model        *Model
-	Driver       string            // "exec", "command", "http", "docker" or "always"
-	Engine       string            // what runs there: a name of Engines, "" = not said
-	StrictKeys   bool              // forward only the keys of the chat completions API
-	Command      []string          // exec: program and arguments; ${port} is replaced
-	Env          map[string]Secret // exec: added to a small inherited environment
-	Dir          string            // exec: working directory
-	Port         int               // exec: fixed port, 0 = a free one for each start
-	Actions      Actions           // command, http: how the engine is started, stopped and asked
-	Preset       string            // http: the kind of Actions, "" = as written
-	Container    string            // docker: name or id
-	Docker       string            // docker: unix:///path or http(s)://host:port of the Engine API
-	OnExit       string            // "stop" or "keep": what becomes of the engine when the gateway ends
-	MinFree      int64             // bytes of device memory that must be free before a start, 0 = not looked at
-	URL          string            // not exec: base URL of the engine, without /v1
-	APIKey       Secret            // not exec: sent to the engine as a bearer token, "" = none
-	Probe        string            // path asked for readiness, default /health
-	Concurrency  int               // requests in flight at once, 0 = as the engine says, else 1
-	Queue        int               // waiting requests, default 64
-	Wait         time.Duration     // budget for the slot to become ready
-	QueueWait    time.Duration     // budget for a place in a ready slot when there is another candidate
-	ExpectedLoad time.Duration     // first guess of the load time
-	StartTimeout time.Duration     // a start that takes longer has failed
-	StopGrace    time.Duration     // between SIGTERM and SIGKILL
-	DrainMax     time.Duration     // bounds the drain of a shutdown
-	IdleSleep    time.Duration     // unload after so much quiet, 0 = never
+	Index      int
+	Name       string // unique over all nodes
+	Node       *Node
+	Model      *Model
+	Driver     string            // "exec", "command", "http", "docker" or "always"
+	Engine     string            // what runs there: a name of Engines, "" = not said
+	StrictKeys bool              // forward only the keys of the chat completions API
+	Command    []string          // exec: program and arguments; ${port} is replaced
+	Env        map[string]Secret // exec: added to a small inherited environment
+	Dir        string            // exec: working directory
+	Port       int               // exec: fixed port, 0 = a free one for each start
+	Actions    Actions           // command, http: how the engine is started, stopped and asked
+	Preset     string            // http: the kind of Actions, "" = as written
+	Container  string            // docker: name or id
+	Docker     string            // docker: unix:///path or http(s)://host:port of the Engine API
+	// UpstreamModel is the engine's name of the model, as the operator wrote it; "" = not said.
+	UpstreamModel string
+	OnExit        string        // "stop" or "keep": what becomes of the engine when the gateway ends
+	MinFree       int64         // bytes of device memory that must be free before a start, 0 = not looked at
+	URL           string        // not exec: base URL of the engine, without /v1
+	APIKey        Secret        // not exec: sent to the engine as a bearer token, "" = none
+	Probe         string        // path asked for readiness, default /health
+	Concurrency   int           // requests in flight at once, 0 = as the engine says, else 1
+	Queue         int           // waiting requests, default 64
+	Wait          time.Duration // budget for the slot to become ready
+	QueueWait     time.Duration // budget for a place in a ready slot when there is another candidate
+	ExpectedLoad  time.Duration // first guess of the load time
+	StartTimeout  time.Duration // a start that takes longer has failed
+	StopGrace     time.Duration // between SIGTERM and SIGKILL
+	DrainMax      time.Duration // bounds the drain of a shutdown
+	IdleSleep     time.Duration // unload after so much quiet, 0 = never
 }
 
 // Actions are what an operator wrote for the engines of a slot. An action that is not there is nil.
