@@ -62,9 +62,12 @@ type Key struct {
 	Models       []string      // model ids it may use; empty = all
 	Providers    []string      // slugs or tags of the providers it may use; empty = all
 	LocalOnly    bool          // its requests never leave the house
-	EarlyHeaders time.Duration // as the setting of that name, for this key; 0 = the setting
+	EarlyHeaders time.Duration // as the setting of that name, for this key; 0 = the setting, NoEarlyHeaders = never
 	Limit        Nano          // what it may spend in all, in the billing currency; 0 = no limit
 }
+
+// NoEarlyHeaders in the place of a key's EarlyHeaders is never, whatever the setting says.
+const NoEarlyHeaders = -time.Millisecond
 
 // KeyChange is what is to become different about a key; what is nil stays as it is.
 type KeyChange struct {

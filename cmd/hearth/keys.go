@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -17,29 +19,50 @@ import (
 
 type keysCmd struct {
 	Create  keysCreateCmd  `cmd:"" help:"Create a key. It is shown this once."`
-	List    keysListCmd    `cmd:"" help:"List the keys and what each may use."`
+	List    keysListCmd    `cmd:"" help:"List the keys, what each spent and may use."`
 	Set     keysSetCmd     `cmd:"" help:"Change what a key may use."`
 	Disable keysDisableCmd `cmd:"" help:"Disable a key: requests with it get 401."`
 }
 
 // policyFlags say what a key may use. A flag that is not given is nil.
 type policyFlags struct {
-	Models       *string        `placeholder:"A,B" help:"Models the key may use, by id or alias; \"\" is all."`
-	Providers    *string        `placeholder:"A,B" help:"Providers the key may use, by slug or slug/variant; local-gpu is your own slots; \"\" is all."`
-	LocalOnly    *bool          `negatable:"" help:"Requests with the key never leave the house."`
-	EarlyHeaders *time.Duration `placeholder:"20s" help:"Begin the answer to a stream after so much waiting (see early_headers in the configuration); 0s is the configuration's setting."`
-	Limit        *string        `placeholder:"AMOUNT" help:"What the key may spend in all, in the billing currency; 0 is no limit."`
+	Models       *string `placeholder:"A,B" help:"Models the key may use, by id or alias; \"\" is all."`
+	Providers    *string `placeholder:"A,B" help:"Providers the key may use, by slug or slug/variant; local-gpu is your own slots; \"\" is all."`
+	LocalOnly    *bool   `negatable:"" help:"Requests with the key never leave the house."`
+	EarlyHeaders *string `placeholder:"20s" help:"Begin the answer to a stream after so much waiting (see early_headers in the configuration); 0s is never, \"\" as the configuration says."`
+	Limit        *string `placeholder:"AMOUNT" help:"What the key may spend in all, in the billing currency; 0 is no limit."`
 }
 
 // change reads the flags.
 func (f policyFlags) change() (c hearth.KeyChange, err error) {
-	c = hearth.KeyChange{Models: names(f.Models), Providers: names(f.Providers), LocalOnly: f.LocalOnly, EarlyHeaders: f.EarlyHeaders}
+	c = hearth.KeyChange{Models: names(f.Models), Providers: names(f.Providers), LocalOnly: f.LocalOnly}
+	if c.EarlyHeaders, err = wait(f.EarlyHeaders); err != nil {
+		return c, err
+	}
 	if f.Limit == nil {
 		return c, nil
 	}
 	limit, err := amount(*f.Limit)
 	c.Limit = &limit
 	return c, err
+}
+
+// wait reads the early headers of a key: 0s is never, as in the configuration, and an empty text the configuration's own.
+func wait(text *string) (*time.Duration, error) {
+	if text == nil {
+		return nil, nil
+	}
+	if strings.TrimSpace(*text) == "" {
+		return new(time.Duration), nil
+	}
+	d, err := time.ParseDuration(strings.TrimSpace(*text))
+	if err != nil || d < 0 {
+		return nil, errors.New(`--early-headers must be a duration with its unit, such as 20s; 0s is never, "" as the configuration says`)
+	}
+	if d == 0 {
+		d = hearth.NoEarlyHeaders
+	}
+	return &d, nil
 }
 
 // names reads a list with commas; an empty text is an empty list.
@@ -116,8 +139,12 @@ func (c *keysListCmd) Run(ctx context.Context, std streams) error {
 		if err != nil {
 			return err
 		}
+		spent, err := k.Spent(ctx)
+		if err != nil {
+			return err
+		}
 		tw := tabwriter.NewWriter(std.out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(tw, "ID\tKEY\tNAME\tROLE\tSTATE\tCREATED\tMAY USE")
+		fmt.Fprintln(tw, "ID\tKEY\tNAME\tROLE\tSTATE\tCREATED\tSPENT\tMAY USE")
 		for _, key := range keys {
 			role, state := "user", "enabled"
 			if key.Admin {
@@ -126,11 +153,22 @@ func (c *keysListCmd) Run(ctx context.Context, std streams) error {
 			if key.Disabled {
 				state = "disabled"
 			}
-			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", key.ID, key.Label, key.Name, role, state,
-				key.CreatedAt.Local().Format(time.DateTime), policy(key, cfg.Currency))
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", key.ID, key.Label, key.Name, role, state,
+				key.CreatedAt.Local().Format(time.DateTime), sums(spent[key.ID], cfg.Currency), policy(key, cfg.Currency))
 		}
 		return tw.Flush()
 	})
+}
+
+// sums are what a key spent: in the billing currency, and in those that were it before.
+func sums(spent map[string]hearth.Nano, currency string) string {
+	list := []string{spent[currency].String() + " " + currency}
+	for _, c := range slices.Sorted(maps.Keys(spent)) {
+		if c != currency && spent[c] > 0 {
+			list = append(list, spent[c].String()+" "+c)
+		}
+	}
+	return strings.Join(list, " + ")
 }
 
 const everything = "everything"
@@ -150,8 +188,11 @@ func policy(k hearth.Key, currency string) string {
 	if len(parts) == 0 {
 		parts = append(parts, everything)
 	}
-	if k.EarlyHeaders > 0 {
+	switch {
+	case k.EarlyHeaders > 0:
 		parts = append(parts, "early headers after "+k.EarlyHeaders.String())
+	case k.EarlyHeaders < 0:
+		parts = append(parts, "no early headers")
 	}
 	if k.Limit > 0 {
 		parts = append(parts, "up to "+k.Limit.String()+" "+currency+" in all")

@@ -24,8 +24,8 @@ func checkPolicy(k hearth.Key) (hearth.Key, error) {
 	if k.Providers, err = checkNames("providers", k.Providers); err != nil {
 		return k, err
 	}
-	if k.EarlyHeaders != 0 && (k.EarlyHeaders < time.Second || k.EarlyHeaders > maxEarlyHeaders) {
-		return k, hearth.Invalid("early_headers", "the early headers of a key must be 1s to 1h, or 0s for the setting of the configuration")
+	if e := k.EarlyHeaders; e != 0 && e != hearth.NoEarlyHeaders && (e < time.Second || e > maxEarlyHeaders) {
+		return k, hearth.Invalid("early_headers", "the early headers of a key must be 1s to 1h, never, or as the configuration sets them")
 	}
 	k.EarlyHeaders = k.EarlyHeaders.Truncate(time.Millisecond)
 	if k.Limit < 0 {

@@ -50,6 +50,7 @@ func TestChange(t *testing.T) {
 		{Models: &[]string{"a/b", "a/b", "c/d"}},
 		{Providers: &[]string{"acme"}},
 		{EarlyHeaders: new(time.Second)},
+		{EarlyHeaders: new(hearth.NoEarlyHeaders)},
 		{Limit: new(hearth.Nano(1))},
 		{Models: new([]string), Limit: new(hearth.Nano)},
 		{Providers: &[]string{"local-gpu/gpu-1"}, LocalOnly: new(true)},

@@ -48,6 +48,23 @@ func (k *Keys) Close() error {
 	return nil
 }
 
+// Spent is what every key spent, by key id and currency: all that its limit counts, but for what requests in flight hold
+// back and what a gateway recorded in the last moment.
+func (k *Keys) Spent(ctx context.Context) (map[string]map[string]hearth.Nano, error) {
+	totals, err := k.store.Totals(ctx)
+	if err != nil {
+		return nil, err
+	}
+	by := make(map[string]map[string]hearth.Nano)
+	for _, t := range totals {
+		if by[t.KeyID] == nil {
+			by[t.KeyID] = make(map[string]hearth.Nano)
+		}
+		by[t.KeyID][t.Currency] = t.Cost
+	}
+	return by, nil
+}
+
 // Create makes a key as Accounts does. Its models and providers must be there; an alias becomes the model it stands for.
 func (k *Keys) Create(ctx context.Context, key hearth.Key) (plain string, made hearth.Key, err error) {
 	if err := k.known(&key.Models, &key.Providers); err != nil {

@@ -68,3 +68,27 @@ providers:
 		t.Errorf("changed to %+v, %v", k, err)
 	}
 }
+
+// TestKeys_Spent: the command shows what a running gateway has billed.
+func TestKeys_Spent(t *testing.T) {
+	w := startWorld(t, "")
+	r := w.chat(ask(qwen, `,"provider":{"only":["acme"]}`))
+	usage, _ := r.document(t)["usage"].(map[string]any)
+	cost, _ := usage["cost"].(float64)
+	if r.status != 200 || cost <= 0 {
+		t.Fatalf("%d %s", r.status, r.body)
+	}
+	k, err := app.OpenKeys(t.Context(), w.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	user, err := k.Find(t.Context(), "first user key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the cost of the request is shown", func() bool {
+		spent, err := k.Spent(t.Context())
+		return err == nil && len(spent) == 1 && len(spent[user.ID]) == 1 && spent[user.ID]["KRW"].Decimal().InexactFloat64() == cost
+	})
+}

@@ -41,6 +41,7 @@ type world struct {
 	addr        string
 	admin, user string
 	app         *app.App
+	cfg         *config.Config
 	acme, beta  *engine.Provider
 	log         *safeBuffer
 	read        *atomic.Int64 // bytes read from callers
@@ -102,6 +103,7 @@ func startWorld(t *testing.T, extra string, edits ...string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.cfg = cfg
 	ctx, cancel := context.WithCancel(t.Context())
 	log := slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	w.app, err = app.Open(ctx, cfg, app.Options{Log: log, Version: "test", FirstKeys: func(admin, user string) error {

@@ -78,7 +78,7 @@ type Config struct {
 	// EarlyHeaders begins the answer to a stream after so much waiting, although it is not known yet who will answer:
 	// with status 200, the generation id and comments that keep the connection alive. Who answers then stands in each
 	// chunk instead of the headers, and a failure comes as an event in the stream. 0 never does, else at least 1s. A
-	// key may have its own.
+	// key may have its own, or none (hearth keys set).
 	EarlyHeaders time.Duration `yaml:"early_headers" default:"0s" min:"0s" max:"1h" example:"20s"`
 	// KeepAlive is how long a stream that has begun may be silent before a comment is sent, so that proxies on the way
 	// do not cut it.

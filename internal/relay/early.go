@@ -23,7 +23,7 @@ type early struct {
 // not take a comment.
 func (r *Relay) early(ctx context.Context, w http.ResponseWriter, x *exchange) context.Context {
 	wait := r.opt.EarlyHeaders
-	if x.key.EarlyHeaders > 0 {
+	if x.key.EarlyHeaders != 0 {
 		wait = x.key.EarlyHeaders
 	}
 	if wait <= 0 || !x.chat.Stream {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"myip.co.kr/hearth"
 )
 
 func TestEarlyHeaders(t *testing.T) {
@@ -36,6 +38,7 @@ func TestEarlyHeaders(t *testing.T) {
 		{"not without the option", Options{}, 0, stream, []part{late(25 * s)}, nil, 25 * s, true, "", 30 * s},
 		{"the key's own wait", Options{EarlyHeaders: 20 * s}, 5 * s, stream, []part{late(8 * s)}, []time.Duration{5 * s}, 5 * s, false, "", 13 * s},
 		{"only the key asks for it", Options{}, 5 * s, stream, []part{late(8 * s)}, []time.Duration{5 * s}, 5 * s, false, "", 13 * s},
+		{"the key wants none", Options{EarlyHeaders: 5 * s}, hearth.NoEarlyHeaders, stream, []part{late(8 * s)}, nil, 8 * s, true, "", 13 * s},
 		{"never for a whole answer", Options{EarlyHeaders: 5 * s}, 0, "", []part{{serve: after(9*s, answers)}}, nil, 9 * s, true, "", 9 * s},
 		{"the next candidate wins after the early headers", Options{EarlyHeaders: 10 * s}, 0, stream,
 			[]part{{serve: after(15*s, refuses(500, "{}"))}, late(3 * s)}, []time.Duration{10 * s}, 10 * s, false, "", 23 * s},

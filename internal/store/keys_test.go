@@ -72,6 +72,7 @@ func TestChangeKey(t *testing.T) {
 		"providers":     {Providers: &[]string{"acme/fp8"}},
 		"local only":    {LocalOnly: new(true)},
 		"early headers": {EarlyHeaders: new(20 * time.Second)},
+		"never early":   {EarlyHeaders: new(hearth.NoEarlyHeaders)},
 		"limit":         {Limit: new(hearth.Nano(math.MaxInt64))},
 		"all of it": {Models: &[]string{"x/y"}, Providers: &[]string{"beta"}, LocalOnly: new(true),
 			EarlyHeaders: new(time.Second), Limit: new(hearth.Nano(1))},
