@@ -3,13 +3,16 @@ package dialect
 import (
 	"net/netip"
 	"net/url"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"myip.co.kr/hearth"
 )
 
 // clean makes an upstream's text fit for a caller and a log: one line, at most limit bytes, valid UTF-8, without
-// control characters, API keys and addresses of the house.
+// control characters, API keys, and addresses and paths of the house.
 func clean(s string, limit int) string {
 	if len(s) > 4*limit {
 		s = s[:4*limit]
@@ -17,10 +20,7 @@ func clean(s string, limit int) string {
 	words := strings.FieldsFunc(strings.ToValidUTF8(s, "\uFFFD"), func(r rune) bool {
 		return r == ' ' || unicode.IsControl(r) || r == '\u2028' || r == '\u2029'
 	})
-	for i, w := range words {
-		words[i] = redact(w, i > 0 && strings.EqualFold(strings.TrimRight(words[i-1], ":"), "bearer"))
-	}
-	s = strings.Join(words, " ")
+	s = redact(strings.Join(words, " "))
 	if len(s) <= limit {
 		return s
 	}
@@ -32,25 +32,53 @@ func clean(s string, limit int) string {
 	return s + dots
 }
 
-// redact hides a word that is an API key, and the address in one that names a machine of the house.
-func redact(w string, secret bool) string {
-	if secret && len(w) > 8 {
-		return "[redacted]"
+var (
+	// keyMarks begin the API keys and tokens that can be told by their looks.
+	keyMarks = [...]string{"sk-", "sk_", "gsk_", "xai-", "hf_", "AIza", "r8_", "AKIA", "ghp_", "pplx-", "nvapi-", "eyJ"}
+	// bearer is a token as it stands in a header.
+	bearer = regexp.MustCompile(`(?i)\b(bearer["':]* +["']?)[^\s"',;<>]{9,}`)
+	// named is a secret behind its name, as in a header, a form or JSON.
+	named = regexp.MustCompile(`(?i)((?:api[-_ ]?key|access[-_]?token|auth[-_]?token|secret|password|passwd)["']?\s*[:=]\s*["']?)([^\s"',;&<>]{8,})`)
+	// path is a place in the file system of a machine.
+	path = regexp.MustCompile(`(^|[\s"'(=:\[])/(?:home|root|srv|opt|var|usr|etc|mnt|tmp|Users)/[^\s"'<>,;)\]]*`)
+)
+
+// redact hides API keys, and the addresses and paths that name a machine of the house.
+func redact(s string) string {
+	s = redactKeys(s)
+	if !strings.ContainsAny(s, " :/=.") {
+		return s
 	}
-	for _, mark := range [...]string{"sk-", "sk_", "gsk_", "xai-", "hf_", "AIza", "r8_"} {
-		if i := strings.Index(w, mark); i >= 0 && tokenLen(w[i:]) >= 16 {
-			w = w[:i] + "[redacted]" + w[i+tokenLen(w[i:]):]
+	s = bearer.ReplaceAllString(s, "${1}[redacted]")
+	s = named.ReplaceAllStringFunc(s, func(m string) string {
+		part := named.FindStringSubmatch(m)
+		if !strings.ContainsAny(part[2], "0123456789") { // a word about it
+			return m
+		}
+		return part[1] + "[redacted]"
+	})
+	return path.ReplaceAllString(redactAddresses(s), "${1}[path]")
+}
+
+// redactKeys hides what looks like an API key.
+func redactKeys(s string) string {
+	for _, mark := range keyMarks {
+		for from := 0; ; {
+			i := strings.Index(s[from:], mark)
+			if i < 0 {
+				break
+			}
+			from += i
+			if n := tokenLen(s[from:]); n >= 16 {
+				const hidden = "[redacted]"
+				s = s[:from] + hidden + s[from+n:]
+				from += len(hidden)
+			} else {
+				from += len(mark)
+			}
 		}
 	}
-	if i := strings.Index(w, "://"); i >= 0 {
-		from := strings.LastIndexFunc(w[:i], func(r rune) bool { return !unicode.IsLetter(r) })
-		from++
-		end := from + urlLen(w[from:])
-		if internal(w[from:end]) {
-			return w[:from] + "[address]" + w[end:]
-		}
-	}
-	return w
+	return s
 }
 
 // tokenLen is the length of the run of characters that keys are made of.
@@ -63,11 +91,62 @@ func tokenLen(s string) int {
 	return len(s)
 }
 
-func urlLen(s string) int {
-	if i := strings.IndexAny(s, "\"'<>(){}`,;"); i >= 0 {
-		return i
+// redactAddresses hides URLs and hosts that only the house can reach.
+func redactAddresses(s string) string {
+	var out strings.Builder
+	for len(s) > 0 {
+		n := strings.IndexAny(s, " \"'<>(){}`,;=|")
+		switch {
+		case n < 0:
+			n = len(s)
+		case n == 0:
+			out.WriteByte(s[0])
+			s = s[1:]
+			continue
+		}
+		// The query of an address belongs to it, with all the addresses in it.
+		for n < len(s) && s[n] == '=' && strings.Contains(s[:n], "://") {
+			more := strings.IndexAny(s[n+1:], " \"'<>(){}`,;=|")
+			if more < 0 {
+				more = len(s) - n - 1
+			}
+			n += 1 + more
+		}
+		out.WriteString(redactAddress(s[:n]))
+		s = s[n:]
 	}
-	return len(s)
+	return out.String()
+}
+
+// redactAddress hides a word if it is, or holds, an address of the house.
+func redactAddress(w string) string {
+	const hidden = "[address]"
+	first := strings.Index(w, "://")
+	if first < 0 {
+		bare := strings.TrimRight(w, ".:")
+		host, _, _ := strings.Cut(bare, "/")
+		if internalHost(host[strings.LastIndexByte(host, '@')+1:]) {
+			return hidden + w[len(bare):]
+		}
+		return w
+	}
+	from := schemeStart(w, first)
+	for i := first; i >= 0; {
+		if internal(w[schemeStart(w, i):]) {
+			return w[:from] + hidden
+		}
+		next := strings.Index(w[i+3:], "://")
+		if next < 0 {
+			break
+		}
+		i += 3 + next
+	}
+	return w
+}
+
+// schemeStart is where the scheme begins that ends at w[i].
+func schemeStart(w string, i int) int {
+	return strings.LastIndexFunc(w[:i], func(r rune) bool { return r > unicode.MaxASCII || !unicode.IsLetter(r) }) + 1
 }
 
 // internal says whether a URL names a machine that only the house can reach, or holds a password.
@@ -76,9 +155,36 @@ func internal(raw string) bool {
 	if err != nil || u.User != nil {
 		return true
 	}
-	host := u.Hostname()
-	if addr, err := netip.ParseAddr(host); err == nil {
-		return !addr.IsGlobalUnicast() || addr.IsPrivate()
+	host := strings.TrimSuffix(u.Hostname(), ".")
+	return !strings.Contains(host, ".") && !strings.Contains(host, ":") || internalHost(host)
+}
+
+// internalHost says whether a host, with or without a port, can only be one of the house.
+func internalHost(host string) bool {
+	if at, err := netip.ParseAddrPort(host); err == nil {
+		return privateAddr(at.Addr())
 	}
-	return !strings.Contains(host, ".") || strings.HasSuffix(host, ".local") || strings.HasSuffix(host, ".internal") || strings.HasSuffix(host, ".lan")
+	if addr, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		return privateAddr(addr)
+	}
+	if name, port, found := strings.Cut(host, ":"); found && strings.Trim(port, "0123456789") == "" {
+		host = name
+	}
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	if host == "localhost" {
+		return true
+	}
+	i := strings.LastIndexByte(host, '.')
+	if i < 1 {
+		return false
+	}
+	switch host[i+1:] {
+	case "local", "internal", "lan", "localdomain", "corp", "intranet", "home":
+		return true
+	}
+	return strings.HasSuffix(host, ".home.arpa")
+}
+
+func privateAddr(a netip.Addr) bool {
+	return hearth.OwnNetwork(a) || !a.Unmap().IsGlobalUnicast()
 }
