@@ -42,6 +42,7 @@ type Accounts struct {
 	looked     time.Time // when the last look began; guarded by refreshing
 	second     time.Time // looks are counted since then; guarded by refreshing
 	looks      int       // guarded by refreshing
+	guesses    guesses
 
 	stop    chan struct{}
 	stopped chan struct{}

@@ -70,7 +70,7 @@ func TestCreate(t *testing.T) {
 	if want := plain[:11] + "…" + plain[len(plain)-3:]; k.Label != want || !strings.HasPrefix(k.ID, "key-") || !k.Admin || k.Disabled {
 		t.Errorf("key %+v, want label %q", k, want)
 	}
-	got, err := a.Authorise(bearer(plain))
+	got, err := a.Authorise(bearer(plain), here)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestAdopt(t *testing.T) {
 	if diff := cmp.Diff(k, again); diff != "" {
 		t.Errorf("adopted again (-want +got):\n%s", diff)
 	}
-	if got, err := a.Authorise(bearer("sk-mine")); err != nil || got.ID != k.ID {
+	if got, err := a.Authorise(bearer("sk-mine"), here); err != nil || got.ID != k.ID {
 		t.Errorf("Authorise = %+v, %v", got, err)
 	}
 	for name, bad := range map[string]string{"empty": "", "space": "a b", "control": "a\x00", "not ASCII": "키", "long": strings.Repeat("k", 257)} {
@@ -156,7 +156,7 @@ func TestAuthorise(t *testing.T) {
 		"both":             {"Authorization": {"Bearer " + plain}, "X-Api-Key": {"dummy"}},
 	} {
 		t.Run("accepted/"+name, func(t *testing.T) {
-			if got, err := a.Authorise(h); err != nil || got.ID != k.ID {
+			if got, err := a.Authorise(h, here); err != nil || got.ID != k.ID {
 				t.Errorf("Authorise = %+v, %v", got, err)
 			}
 		})
@@ -186,7 +186,7 @@ func TestAuthorise(t *testing.T) {
 		"disabled":           {bearer(off), "is disabled"},
 	} {
 		t.Run("refused/"+name, func(t *testing.T) {
-			got, err := a.Authorise(c.h)
+			got, err := a.Authorise(c.h, here)
 			e := refusal(err)
 			if got != nil || e == nil || e.HTTPStatus() != http.StatusUnauthorized || !strings.Contains(e.Message, c.says) {
 				t.Fatalf("Authorise = %+v, %v, want 401 that says %q", got, err, c.says)
@@ -201,7 +201,7 @@ func TestAuthorise(t *testing.T) {
 	t.Run("allocates nothing", func(t *testing.T) {
 		h := bearer(plain)
 		if n := testing.AllocsPerRun(100, func() {
-			if _, err := a.Authorise(h); err != nil {
+			if _, err := a.Authorise(h, here); err != nil {
 				t.Fatal(err)
 			}
 		}); n > 0 {
@@ -242,14 +242,14 @@ func TestOtherProcess(t *testing.T) {
 	gateway, command := openPath(t, path), openPath(t, path)
 	plain, k := create(t, command, "laptop", false)
 	waitFor(t, "a key created by another process", func() bool {
-		got, err := gateway.Authorise(bearer(plain))
+		got, err := gateway.Authorise(bearer(plain), here)
 		return err == nil && got.ID == k.ID
 	})
 	if _, err := command.Disable(t.Context(), "laptop"); err != nil {
 		t.Fatal(err)
 	}
 	waitFor(t, "the refusal of a key disabled by another process", func() bool {
-		_, err := gateway.Authorise(bearer(plain))
+		_, err := gateway.Authorise(bearer(plain), here)
 		return err != nil
 	})
 }
@@ -268,7 +268,7 @@ func TestLookForUnknown(t *testing.T) {
 	gateway.Close() // without the poll only an unknown key makes it look
 	plain, _ := create(t, openPath(t, path), "laptop", false)
 	waitFor(t, "a key created by another process", func() bool {
-		_, err := gateway.Authorise(bearer(plain))
+		_, err := gateway.Authorise(bearer(plain), here)
 		return err == nil
 	})
 }
@@ -295,10 +295,10 @@ func TestGuessing(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for i := range 2000 {
-				if _, err := a.Authorise(bearer(DefaultPrefix + strings.Repeat("x", i%200))); err == nil {
+				if _, err := a.Authorise(bearer(DefaultPrefix+strings.Repeat("x", i%200)), here); err == nil {
 					t.Error("a guess was accepted")
 				}
-				if _, err := a.Authorise(bearer(plain)); err != nil {
+				if _, err := a.Authorise(bearer(plain), here); err != nil {
 					t.Error(err)
 				}
 			}
@@ -324,10 +324,10 @@ func TestDatabaseGone(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.Authorise(bearer(plain)); err != nil {
+	if _, err := a.Authorise(bearer(plain), here); err != nil {
 		t.Errorf("a known key without the database: %v", err)
 	}
-	if _, err := a.Authorise(bearer("unknown")); refusal(err) == nil {
+	if _, err := a.Authorise(bearer("unknown"), here); refusal(err) == nil {
 		t.Errorf("an unknown key without the database: %v, want a refusal", err)
 	}
 	if _, _, err := a.Create(context.Background(), hearth.Key{Name: "x"}); err == nil {
@@ -363,7 +363,7 @@ func BenchmarkAuthorise(b *testing.B) {
 	h := bearer(plain)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := a.Authorise(h); err != nil {
+		if _, err := a.Authorise(h, here); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -387,11 +387,11 @@ func TestKeyOfAnotherProcessWorksAtOnce(t *testing.T) {
 	}
 	gateway, command := open(), open()
 	for i := range 5 {
-		if _, err := gateway.Authorise(bearer("sk-myip-nobody")); err == nil {
+		if _, err := gateway.Authorise(bearer("sk-myip-nobody"), here); err == nil {
 			t.Fatal("an unknown key was accepted")
 		}
 		plain, _ := create(t, command, "made beside it", false)
-		if _, err := gateway.Authorise(bearer(plain)); err != nil {
+		if _, err := gateway.Authorise(bearer(plain), here); err != nil {
 			t.Errorf("key %d: %v", i, err)
 		}
 	}

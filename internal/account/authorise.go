@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"net/http"
 	"strings"
+	"time"
 
 	"myip.co.kr/hearth"
 )
@@ -12,9 +13,10 @@ import (
 // Anthropic's clients send; looked at only without an Authorization header). Query and cookies do not count.
 //
 // The key is hashed whatever it is and the hash looked up, so the time taken says nothing about how much of a
-// guess was right. The error is a *hearth.Error of type unauthorized; it never repeats what was sent. The key
-// returned is shared: it must not be changed.
-func (a *Accounts) Authorise(h http.Header) (*hearth.Key, error) {
+// guess was right. remote is the caller's address as net/http has it: when many unknown keys came from there, further ones
+// are not looked for. The error is a *hearth.Error of type unauthorized or, then, rate_limited; it never repeats what was
+// sent. The key returned is shared: it must not be changed.
+func (a *Accounts) Authorise(h http.Header, remote string) (*hearth.Key, error) {
 	plain, err := presented(h)
 	if err != nil {
 		return nil, err
@@ -24,14 +26,28 @@ func (a *Accounts) Authorise(h http.Header) (*hearth.Key, error) {
 	hash := hearth.KeyHash(sha256.Sum256(buf[:n]))
 	k := a.view.Load().keys[hash]
 	if k == nil {
-		if k = a.lookFor(hash); k == nil {
-			return nil, hearth.Errorf(hearth.ErrUnauthorized,
-				"This API key is not known here. Check it for missing characters, or ask the operator for one (hearth keys create NAME).")
+		if k, err = a.unseen(hash, remote); err != nil {
+			return nil, err
 		}
 	}
 	if k.Disabled {
 		return nil, hearth.Errorf(hearth.ErrUnauthorized, "This API key is disabled. Ask the operator for another one.")
 	}
+	return k, nil
+}
+
+// unseen looks for a key that may have been made a moment ago.
+func (a *Accounts) unseen(hash hearth.KeyHash, remote string) (*hearth.Key, error) {
+	from := network(remote)
+	if wait, ok := a.guesses.take(from, time.Now()); !ok {
+		return nil, tooManyGuesses(wait)
+	}
+	k := a.lookFor(hash)
+	if k == nil {
+		return nil, hearth.Errorf(hearth.ErrUnauthorized,
+			"This API key is not known here. Check it for missing characters, or ask the operator for one (hearth keys create NAME).")
+	}
+	a.guesses.giveBack(from)
 	return k, nil
 }
 

@@ -28,7 +28,7 @@ func TestCreate_WithPolicy(t *testing.T) {
 		t.Errorf("made %+v of what the asker said", made)
 	}
 	want.ID, want.Hash, want.Label, want.CreatedAt = made.ID, made.Hash, made.Label, made.CreatedAt
-	got, err := a.Authorise(bearer(plain))
+	got, err := a.Authorise(bearer(plain), here)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestChange(t *testing.T) {
 			t.Errorf("returned key (-want +got):\n%s", d)
 		}
 		waitFor(t, "a change made by another process", func() bool {
-			seen, err := gateway.Authorise(bearer(plain))
+			seen, err := gateway.Authorise(bearer(plain), here)
 			return err == nil && cmp.Equal(want, *seen)
 		})
 		k = got

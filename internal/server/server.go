@@ -156,7 +156,7 @@ const smallBody = 64 << 10
 
 // authorise finds the caller's key from the headers alone.
 func (s *Server) authorise(w http.ResponseWriter, r *http.Request) (*hearth.Key, error) {
-	key, err := s.Accounts.Authorise(r.Header)
+	key, err := s.Accounts.Authorise(r.Header, r.RemoteAddr)
 	if err != nil && (r.ContentLength < 0 || r.ContentLength > smallBody) {
 		w.Header().Set("Connection", "close")
 		if r.ContentLength < 0 { // net/http would read on for a while, to find its end
