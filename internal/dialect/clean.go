@@ -71,6 +71,9 @@ func redactKeys(s string) string {
 			from += i
 			if n := tokenLen(s[from:]); n >= 16 {
 				const hidden = "[redacted]"
+				for from+n < len(s) && strings.IndexByte("/+=", s[from+n]) >= 0 { // base64 goes on behind these
+					n += 1 + tokenLen(s[from+n+1:])
+				}
 				s = s[:from] + hidden + s[from+n:]
 				from += len(hidden)
 			} else {

@@ -25,6 +25,7 @@ func TestClean(t *testing.T) {
 		{"public addresses stay", "8.8.8.8 and https://a.example.com/docs#x and example.com:443", "8.8.8.8 and https://a.example.com/docs#x and example.com:443"},
 		{"what looks like one stays", "gpt-4.1: 3.5 of 10.5, v1.2.3, a.b: c, e.g. this.", "gpt-4.1: 3.5 of 10.5, v1.2.3, a.b: c, e.g. this."},
 		{"two keys in one word", "sk-aaaaaaaaaaaaaaaaaaaaaa,sk-bbbbbbbbbbbbbbbbbbbbbb", "[redacted],[redacted]"},
+		{"a key in base64", "xai-aaaaaaaaaaaaaaaa/bbb+ccc== is wrong", "[redacted] is wrong"},
 		{"a key with stars", "key provided: sk-pro********************abcd. Find it", "key provided: [redacted] Find it"},
 		{"what begins like a key stays", "sk-4 sk-learn risk-averse hf_hub", "sk-4 sk-learn risk-averse hf_hub"},
 		{"a token of a header", "Authorization: Bearer abcdefghijk", "Authorization: Bearer [redacted]"},
