@@ -79,7 +79,11 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (a *App, err error
 	if err := a.firstKeys(ctx, o); err != nil {
 		return a, err
 	}
-	if a.fleet, err = slot.NewFleet(a.Catalog, driver.New(driver.Options{Log: o.Log}), o.Log); err != nil {
+	drivers, err := driver.New(driver.Options{Log: o.Log, Dir: filepath.Join(cfg.DataDir, "slots")})
+	if err != nil {
+		return a, err
+	}
+	if a.fleet, err = slot.NewFleet(a.Catalog, drivers.For, o.Log); err != nil {
 		return a, err
 	}
 	a.push(a.fleet.Close)

@@ -36,7 +36,11 @@ func Explain(ctx context.Context, cfg *config.Config, body []byte, key string) (
 		}
 	}
 	log := slog.New(slog.DiscardHandler)
-	fleet, err := slot.NewFleet(cat, driver.New(driver.Options{Log: log}), log)
+	drivers, err := driver.New(driver.Options{Log: log})
+	if err != nil {
+		return server.Explanation{}, err
+	}
+	fleet, err := slot.NewFleet(cat, drivers.For, log)
 	if err != nil {
 		return server.Explanation{}, err
 	}

@@ -93,8 +93,12 @@ func TestNew(t *testing.T) {
 		"URL of a file":    {Driver: Always, URL: "file:///etc/passwd"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if d, err := New(Options{})(s); err == nil {
-				t.Errorf("it makes %v", d)
+			d, err := New(Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if made, err := d.For(s); err == nil {
+				t.Errorf("it makes %v", made)
 			}
 		})
 	}

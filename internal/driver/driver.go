@@ -1,5 +1,8 @@
 // Package driver starts, probes and stops engines: exec runs a child process, always only probes an engine that
 // somebody else runs.
+//
+// What exec starts belongs to the data directory, not to the process that started it: an engine that outlives its
+// gateway is found again by what it inherited, and is adopted or stopped by the next one.
 package driver
 
 import (
@@ -7,6 +10,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"myip.co.kr/hearth"
@@ -22,30 +27,55 @@ const (
 // Options are what drivers need besides a slot's own configuration.
 type Options struct {
 	Log *slog.Logger // nil = slog.Default
+	// Dir holds what is known of the processes of each slot: its record, output and lock. "" = no process can be started.
+	Dir string
+	// ID tells the processes of this data directory from those of others; "" = the one in Dir, made once.
+	ID string
+	// Ports are the first and the last port that engines get; zeros = any free port.
+	Ports [2]int
+	// LockDir holds the locks of the nodes, for all gateways of the machine; "" = Dir/nodes.
+	LockDir string
 }
 
-// New returns the function that makes the driver of a slot. It fails for a slot whose driver is unknown or lacks
-// what it needs.
-func New(o Options) func(*hearth.Slot) (slot.Driver, error) {
+// Drivers makes the drivers of slots. It is safe for concurrent use.
+type Drivers struct {
+	o Options
+}
+
+// New prepares the directory, if there is one.
+func New(o Options) (*Drivers, error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	return func(s *hearth.Slot) (slot.Driver, error) {
-		switch s.Driver {
-		case Exec:
-			if len(s.Command) == 0 || s.Command[0] == "" {
-				return nil, errors.New("driver exec needs a command")
-			}
-			return execDriver{o.Log}, nil
-		case Always:
-			u, err := url.Parse(s.URL)
-			if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-				return nil, errors.New("driver always needs the http or https URL of the engine")
-			}
-			return alwaysDriver{}, nil
-		}
-		return nil, fmt.Errorf("unknown driver %q: there are %s and %s", s.Driver, Exec, Always)
+	if o.LockDir == "" {
+		o.LockDir = filepath.Join(o.Dir, "nodes")
 	}
+	d := &Drivers{o: o}
+	if o.Dir == "" {
+		return d, nil
+	}
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the directory of the slots: %w", err)
+	}
+	return d, nil
+}
+
+// For makes the driver of a slot. It fails for a slot whose driver is unknown or lacks what it needs.
+func (d *Drivers) For(s *hearth.Slot) (slot.Driver, error) {
+	switch s.Driver {
+	case Exec:
+		if len(s.Command) == 0 || s.Command[0] == "" {
+			return nil, errors.New("driver exec needs a command")
+		}
+		return execDriver{d.o.Log}, nil
+	case Always:
+		u, err := url.Parse(s.URL)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			return nil, errors.New("driver always needs the http or https URL of the engine")
+		}
+		return alwaysDriver{}, nil
+	}
+	return nil, fmt.Errorf("unknown driver %q: there are %s and %s", s.Driver, Exec, Always)
 }
 
 // trimURL is a base URL without its final slash.

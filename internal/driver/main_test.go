@@ -55,7 +55,11 @@ func shell(script string) *hearth.Slot {
 
 func driverOf(t *testing.T, s *hearth.Slot) slot.Driver {
 	t.Helper()
-	d, err := New(Options{Log: slog.New(slog.DiscardHandler)})(s)
+	all, err := New(Options{Log: slog.New(slog.DiscardHandler), Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := all.For(s)
 	if err != nil {
 		t.Fatal(err)
 	}
