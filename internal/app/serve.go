@@ -19,6 +19,10 @@ const (
 	readTimeout = 30 * time.Second
 	idleTimeout = 120 * time.Second
 	maxHeaders  = 64 << 10
+	// sendBuffer is what the kernel may hold of an answer, give or take its own accounting. Left to itself it holds
+	// several MiB and says that there is room again when a third is gone: whoever reads steadily, but slowly, would look as
+	// if it took nothing within writeLimit.
+	sendBuffer = 256 << 10
 	// lastWords is how long requests that outlast the grace may take to send their error event.
 	lastWords = 3 * time.Second
 	// engineStop bounds the stop of the engines and the closing of the records.
@@ -62,7 +66,13 @@ func httpServer(base context.Context, h http.Handler, log *slog.Logger) *http.Se
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaders,
 		BaseContext: func(net.Listener) context.Context { return base },
-		ErrorLog:    slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			if c, ok := c.(interface{ SetWriteBuffer(bytes int) error }); ok {
+				_ = c.SetWriteBuffer(sendBuffer) // a kernel that refuses keeps its own
+			}
+			return ctx
+		},
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }
 
