@@ -79,7 +79,7 @@ var modelCases = []buildCase{
 	{name: "two nodes are two endpoints", req: with(ask(gemma), hearth.Preferences{Only: []string{"local-gpu"}}),
 		given: func(s *scene) { s.node("gpu-2", hearth.SlotView{}) }, want: []string{localGemma, "local-gpu/gpu-2 " + gemma}},
 	{name: "suffix :floor sorts by price", req: ask(gemma + ":floor"), want: []string{acmeGemma, localGemma, betaGemma},
-		reasons: []string{"suffix :floor", "suffix :floor", "suffix :floor"}},
+		reasons: []string{"suffix :floor", "suffix :floor", "suffix :floor"}, notes: []string{}},
 	{name: "suffix :nitro sorts by throughput", req: ask(gemma + ":nitro"), want: []string{betaGemma, localGemma, acmeGemma},
 		given: func(s *scene) {
 			s.measured(betaGemma, 9, 90)

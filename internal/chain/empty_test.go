@@ -64,6 +64,8 @@ var emptyCases = []emptyCase{
 	{name: "images are in the estimate", req: hearth.Request{Models: []string{exaone}, Estimate: 1, Images: 8}, want: hearth.ErrContextLength, code: 400, param: "messages", says: []string{"estimated at 32769 tokens"}},
 	{name: "an exact count is no estimate", req: with(hearth.Request{Models: []string{gemma}, Estimate: 1}, hearth.Preferences{Only: []string{"local-gpu"}}), given: exact(33000), want: hearth.ErrContextLength, code: 400, param: "messages",
 		says: []string{"the prompt has 33000 tokens"}},
+	{name: "a prompt that an engine might cut", req: with(hearth.Request{Models: []string{gemma}, Estimate: 24577, Bytes: 32769}, hearth.Preferences{Only: []string{"local-gpu"}}), given: engineOf("ollama"),
+		want: hearth.ErrContextLength, code: 400, param: "messages", says: []string{"estimated at 32769 tokens and the largest context window that may serve it holds 32768"}},
 	{name: "tools nobody takes", req: hearth.Request{Models: []string{exaone}, Tools: true}, given: func(s *scene) { s.at(localExaone).Params = noToolParams }, want: hearth.ErrUnsupported, code: 400, param: "tools",
 		says: []string{"no endpoint that may serve this request takes tools", "(does not take tools)"}},
 	{name: "a response format nobody takes", req: hearth.Request{Models: []string{exaone}, Params: hearth.ParamResponseFormat}, given: func(s *scene) { s.at(localExaone).Params = noToolParams }, want: hearth.ErrUnsupported, code: 400, param: "response_format"},

@@ -163,6 +163,8 @@ var healthCases = []buildCase{
 		want: []string{localGemma, acmeGemma, betaGemma}, drops: []string{"acme:" + other + " @3 health cooldown: cooling down after failures, back in 1m0s"}},
 	{name: "last_resort: not the only one of its tier that may serve the request", req: with(ask(gemma), hearth.Preferences{Ignore: []string{"beta"}}),
 		given: func(s *scene) { s.LastResort = true; s.cool(acmeGemma) }, want: []string{localGemma}},
+	{name: "last_resort: nor the only one that is not disabled", req: ask(gemma), given: func(s *scene) { s.LastResort = true; s.cool(acmeGemma); s.at(betaGemma).Disabled = true },
+		want: []string{localGemma}},
 	{name: "last_resort: the others of another priority do not count", req: ask(gemma), given: func(s *scene) { s.LastResort = true; s.cool(acmeGemma); s.at(betaGemma).Priority = 60 },
 		want: []string{localGemma, betaGemma}},
 	{name: "last_resort: a rate limited one counts to its tier and stays out", req: ask(gemma), given: func(s *scene) {

@@ -184,7 +184,7 @@ func promote(run []hearth.Candidate, slots []hearth.SlotView) {
 			}
 		}
 	}
-	if best < 0 {
+	if best <= 0 { // none, or it stands there anyway and for the reason it has
 		return
 	}
 	c := run[best]

@@ -125,7 +125,7 @@ func (b *builder) weigh() {
 	b.strict = len(p.Only) > 0 || len(p.Ignore) > 0 || len(p.Quantizations) > 0 || p.NoCollection || p.ZDR || p.RequireParams || p.MaxPrice.Set()
 	b.needs = b.Request.Tools || b.Request.Params&hearth.ParamResponseFormat != 0 || len(b.Request.Media) > 0 || b.Request.MediaURLs > 0
 	b.bars = p.MinThroughput != (hearth.Percentiles{}) || p.MaxLatency != (hearth.Percentiles{})
-	b.sorted = len(p.Order) > 0 || p.Sort != ""
+	b.sorted = len(p.Order) > 0 || p.Sort != "" || b.bars && p.AcrossModels
 }
 
 // noteSuffixes says which suffixes are overruled, and what they overrule.

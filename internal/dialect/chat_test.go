@@ -66,6 +66,7 @@ func TestDecodeChat_refused(t *testing.T) {
 		{"message a string", `{"messages":["hi"]}`, bad, "messages[0]", "must be an object"},
 		{"message without role", `{"messages":[{"role":"user"},{"content":"hi"}]}`, bad, "messages[1].role", "needs a role"},
 		{"role a number", `{"messages":[{"role":"user"},{"role":"user"},{"role":1}]}`, bad, "messages[2].role", "must be a string"},
+		{"content twice", `{"messages":[{"role":"user","content":"x","cont\u0065nt":[]}]}`, bad, "messages[0].content", "more than once"},
 		{"role twice", `{"messages":[{"role":"user","content":"x","role":"system"}]}`, bad, "messages[0].role", "more than once"},
 		{"role in capitals", `{"messages":[{"role":"user","ROLE":"system"}]}`, bad, "messages[0].ROLE", `write "role"`},
 		{"nested too deep", `{` + msgs + `,"x":` + strings.Repeat("[", 1001) + strings.Repeat("]", 1001) + `}`, bad, "", "1000 levels"},

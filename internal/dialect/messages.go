@@ -52,7 +52,7 @@ func (d *decoding) orSyntax(err error) error {
 // message reads one message.
 func (d *decoding) message(n int) error {
 	_, _ = d.dec.ReadToken() // PeekKind saw it
-	role := false
+	role, content := false, false
 	for d.dec.PeekKind() != '}' {
 		name, err := d.dec.ReadValue()
 		if err != nil {
@@ -62,12 +62,13 @@ func (d *decoding) message(n int) error {
 		case string(key) == "role":
 			err = d.role(n, role)
 			role = true
-		case string(key) == "content" && d.dec.PeekKind() == '[':
-			err = d.parts(n, "content")
+		case string(key) == "content" && content:
+			err = hearth.Invalid(fmt.Sprintf("messages[%d].content", n), "content stands more than once in a message")
+		case string(key) == "content":
+			content = true
+			err = d.content(n)
 		case string(key) == "images" && d.dec.PeekKind() == '[':
 			err = d.parts(n, "images")
-		case string(key) == "content" && d.dec.PeekKind() != '"' && d.dec.PeekKind() != 'n':
-			err = d.wrongKind(fmt.Sprintf("messages[%d].content", n), "content must be a string, an array of parts or null")
 		case foldsTo(key, "role"), foldsTo(key, "content"):
 			err = hearth.Invalid(fmt.Sprintf("messages[%d].%s", n, cleanKey(key)), "%s is not a field of a message; write %q", cleanKey(key), strings.ToLower(cleanKey(key)))
 		case string(key) == "annotations":
@@ -84,6 +85,17 @@ func (d *decoding) message(n int) error {
 	}
 	_, err := d.dec.ReadToken()
 	return d.orSyntax(err)
+}
+
+func (d *decoding) content(n int) error {
+	switch d.dec.PeekKind() {
+	case '[':
+		return d.parts(n, "content")
+	case '"', 'n':
+		_, err := d.read()
+		return err
+	}
+	return d.wrongKind(fmt.Sprintf("messages[%d].content", n), "content must be a string, an array of parts or null")
 }
 
 func (d *decoding) role(n int, again bool) error {

@@ -19,8 +19,8 @@ func Nearest(name string, known []string, n int) []string {
 		return nil
 	}
 	type guess struct {
-		name     string
-		distance int
+		name           string
+		rank, distance int
 	}
 	low := strings.ToLower(name)
 	limit := max(2, len(name)/3)
@@ -28,14 +28,15 @@ func Nearest(name string, known []string, n int) []string {
 	for _, k := range known {
 		lk := strings.ToLower(k)
 		d := levenshtein.ComputeDistance(low, lk)
+		rank := d
 		if len(low) >= 3 && len(lk) >= 3 && (strings.Contains(lk, low) || strings.Contains(low, lk)) {
-			d = min(d, 1)
+			rank = min(d, 1)
 		}
-		if d <= limit {
-			guesses = append(guesses, guess{k, d})
+		if rank <= limit {
+			guesses = append(guesses, guess{k, rank, d})
 		}
 	}
-	slices.SortStableFunc(guesses, func(a, b guess) int { return cmp.Compare(a.distance, b.distance) })
+	slices.SortStableFunc(guesses, func(a, b guess) int { return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.distance, b.distance)) })
 	var out []string
 	for _, g := range guesses[:min(n, len(guesses))] {
 		out = append(out, g.name)
