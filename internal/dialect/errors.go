@@ -13,8 +13,9 @@ const (
 	maxText   = 4 << 10 // bytes of a message, or of an upstream's own text, shown in one
 )
 
-// docsURL is where an error is explained: the heading of its type follows.
-const docsURL = "https://myip.co.kr/hearth/docs/errors.md#"
+// docsURL is where an error is explained, on the gateway that answers: the heading of its type follows. It names no host,
+// for the gateway does not know by which one its callers reach it.
+const docsURL = "/docs/errors#"
 
 // AppendError appends the body of an error answer.
 func AppendError(dst []byte, e *hearth.Error) []byte {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"myip.co.kr/hearth"
+	"myip.co.kr/hearth/docs"
 	"myip.co.kr/hearth/internal/account"
 	"myip.co.kr/hearth/internal/health"
 	"myip.co.kr/hearth/internal/relay"
@@ -67,6 +68,7 @@ func New(o Options, p Parts) *Server {
 		s.route("GET", base+"/model/{id}", s.catalog(s.model))
 		s.route("GET", base+"/providers", s.catalog(s.providers))
 	}
+	s.route("GET", "/docs/{page}", docPages(docs.Pages()))
 	s.mux.HandleFunc("/", s.wrap(s.unknown))
 	return s
 }
