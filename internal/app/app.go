@@ -83,7 +83,7 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (a *App, err error
 	if err != nil {
 		return a, err
 	}
-	if a.fleet, err = slot.NewFleet(a.Catalog, drivers.For, o.Log); err != nil {
+	if a.fleet, err = slot.NewFleet(a.Catalog, slot.Options{Driver: drivers.For, Log: o.Log}); err != nil {
 		return a, err
 	}
 	a.push(a.fleet.Close)

@@ -40,7 +40,7 @@ func Explain(ctx context.Context, cfg *config.Config, body []byte, key string) (
 	if err != nil {
 		return server.Explanation{}, err
 	}
-	fleet, err := slot.NewFleet(cat, drivers.For, log)
+	fleet, err := slot.NewFleet(cat, slot.Options{Driver: drivers.For, Log: log})
 	if err != nil {
 		return server.Explanation{}, err
 	}

@@ -35,14 +35,20 @@ func (e *elsewhere) ExitError() error        { return nil }
 func (e *elsewhere) LogTail() []string       { return nil }
 
 // Probe fails when nobody listens: nothing here can start the engine, so that waiting for it is pointless.
-func (e *elsewhere) Probe(ctx context.Context) (bool, error) {
+func (e *elsewhere) Probe(ctx context.Context) (slot.Report, error) {
 	ready, err := e.probe.ask(ctx, e.url, e.path, e.APIKey())
 	var dial *net.OpError
 	var refused *refusedError
 	if err == nil || errors.As(err, &refused) || errors.As(err, &dial) && dial.Op == "dial" && ctx.Err() == nil {
-		return ready, err
+		return slot.Report{Ready: ready}, err
 	}
-	return false, nil // no answer in time, or a broken one: it may be better next time
+	return slot.Report{}, nil // no answer in time, or a broken one: it may be better next time
+}
+
+// Leave leaves the engine alone.
+func (e *elsewhere) Leave() error {
+	e.probe.close()
+	return nil
 }
 
 // Stop leaves the engine alone.

@@ -32,7 +32,7 @@ func TestContract(t *testing.T) {
 			const load = 300 * time.Millisecond
 			begin := time.Now()
 			e := start(t, slotWith(t, "--load", load.String()))
-			if ok, err := e.Probe(t.Context()); ok || err != nil {
+			if ok, err := e.Probe(t.Context()); ok.Ready || err != nil {
 				t.Errorf("the probe of a loading engine says %v, %v", ok, err)
 			}
 			ready(t, e)
@@ -75,7 +75,7 @@ func TestContract(t *testing.T) {
 			ready(t, e)
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
-			if ok, err := e.Probe(ctx); ok || err != nil {
+			if ok, err := e.Probe(ctx); ok.Ready || err != nil {
 				t.Errorf("it says %v, %v", ok, err)
 			}
 		})
@@ -112,7 +112,7 @@ func TestAlways(t *testing.T) {
 		}
 		s := &hearth.Slot{Driver: Always, URL: "http://" + addr(port)}
 		e := start(t, s)
-		if ok, err := e.Probe(t.Context()); ok || err == nil {
+		if ok, err := e.Probe(t.Context()); ok.Ready || err == nil {
 			t.Errorf("the probe says %v, %v", ok, err)
 		}
 	})
@@ -121,7 +121,7 @@ func TestAlways(t *testing.T) {
 		e := start(t, other)
 		ready(t, e)
 		s := &hearth.Slot{Driver: Always, URL: e.URL(), Probe: "/v1/models"}
-		if ok, err := start(t, s).Probe(t.Context()); ok || err == nil {
+		if ok, err := start(t, s).Probe(t.Context()); ok.Ready || err == nil {
 			t.Errorf("the probe says %v, %v", ok, err)
 		}
 		s.APIKey = "other"

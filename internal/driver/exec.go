@@ -193,12 +193,12 @@ func (p *process) ExitError() error        { return p.err }
 func (p *process) LogTail() []string       { return p.output.last() }
 
 // Probe takes every failure of the network as "not yet": the end of the process is seen without asking.
-func (p *process) Probe(ctx context.Context) (bool, error) {
+func (p *process) Probe(ctx context.Context) (slot.Report, error) {
 	url := p.URL()
 	ready, err := p.probe.ask(ctx, url, p.conf.Probe, p.APIKey())
 	var refused *refusedError
 	if err != nil && !errors.As(err, &refused) {
-		return false, nil
+		return slot.Report{}, nil
 	}
 	if ready {
 		p.mu.Lock()
@@ -207,8 +207,11 @@ func (p *process) Probe(ctx context.Context) (bool, error) {
 			p.ready = true
 		}
 	}
-	return ready, err
+	return slot.Report{Ready: ready}, err
 }
+
+// Leave would let the engine go on.
+func (p *process) Leave() error { return errors.New("leave the engine: it ends with the gateway") }
 
 // Stop asks the whole group to end, kills it after grace or when ctx ends, and returns when it is gone.
 func (p *process) Stop(ctx context.Context, grace time.Duration) error {

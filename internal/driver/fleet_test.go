@@ -3,7 +3,6 @@ package driver
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -63,7 +62,7 @@ func gpu(t *testing.T, firstArg string, args ...string) (*slot.Fleet, *hearth.Ca
 		}
 		k.Driver = driverOf(t, s)
 	}
-	f, err := slot.NewFleet(c, func(*hearth.Slot) (slot.Driver, error) { return k, nil }, slog.New(slog.DiscardHandler))
+	f, err := slot.NewFleet(c, slot.Options{Driver: func(*hearth.Slot) (slot.Driver, error) { return k, nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,13 +115,13 @@ func TestFleetOfProcesses(t *testing.T) {
 		if err := syscall.Kill(pidOf(k.last()), syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "the slot has failed", func() bool { return f.View(0).State == hearth.SlotFailed })
+		eventually(t, "the slot has failed", func() bool { return f.View(c.Slots[0]).State == hearth.SlotFailed })
 		_, err := f.Acquire(t.Context(), slot.Ask{Slot: c.Slots[0], Budget: time.Minute})
 		var r *slot.Refusal
 		if !errors.As(err, &r) || r.Word != hearth.SkipFailed || r.Message != "engine ended by signal: killed; see the gateway's log" {
 			t.Errorf("refusal %v", err)
 		}
-		eventually(t, "the back-off is over", func() bool { return f.View(0).State == hearth.SlotAsleep })
+		eventually(t, "the back-off is over", func() bool { return f.View(c.Slots[0]).State == hearth.SlotAsleep })
 		acquire(t, f, c.Slots[0]).Release()
 	})
 	t.Run("a model that cannot be loaded fails its slot, not the node", func(t *testing.T) {
@@ -132,7 +131,7 @@ func TestFleetOfProcesses(t *testing.T) {
 		if !errors.As(err, &r) || r.Word != hearth.SkipFailed || r.Message != "engine exited with code 1; see the gateway's log" {
 			t.Errorf("refusal %v", err)
 		}
-		if v := f.View(0); v.LastError != "engine exited with code 1: failed to load model: the file is truncated" {
+		if v := f.View(c.Slots[0]); v.LastError != "engine exited with code 1: failed to load model: the file is truncated" {
 			t.Errorf("view %+v", v)
 		}
 		acquire(t, f, c.Slots[1]).Release()

@@ -107,7 +107,7 @@ func ready(t *testing.T, e slot.Engine) {
 		if err != nil {
 			t.Fatalf("probe: %v", err)
 		}
-		return ok
+		return ok.Ready
 	})
 }
 

@@ -49,7 +49,7 @@ func (r *Relay) build(req *http.Request, x *exchange) (hearth.Chain, *hearth.Err
 
 // input is what a chain is made from now.
 func (r *Relay) input(q *hearth.Request, key *hearth.Key) chain.Input {
-	v := chain.Views{Catalog: r.catalog, Slots: r.fleet.Views(nil), Health: r.health.View()}
+	v := chain.Views{Catalog: r.catalog, Slots: r.fleet.Views(r.catalog.Slots, nil), Health: r.health.View()}
 	if r.windows != nil {
 		v.Speeds = r.windows.Speeds()
 	}

@@ -93,7 +93,7 @@ func TestExactCount(t *testing.T) {
 			defer leave()
 			a := s.ask(ctx, chat(""))
 			synctest.Wait()
-			if left := s.peers[0].departures(); a.took > time.Second+prompt || len(left) != 1 || s.fleet.View(0).Inflight != 0 {
+			if left := s.peers[0].departures(); a.took > time.Second+prompt || len(left) != 1 || s.fleet.View(s.cat.Slots[0]).Inflight != 0 {
 				t.Errorf("after %v; the engine was told at %v", a.took, left)
 			}
 		})

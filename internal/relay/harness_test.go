@@ -123,7 +123,7 @@ func (w *world) open(t testing.TB, s setup, cat *hearth.Catalog) {
 	t.Cleanup(func() { _ = w.ledger.Close(ctx) })
 	drivers, err := driver.New(driver.Options{Log: discard(), Dir: filepath.Join(dir, "slots")})
 	must(err)
-	fleet, err := slot.NewFleet(cat, drivers.For, discard())
+	fleet, err := slot.NewFleet(cat, slot.Options{Driver: drivers.For})
 	must(err)
 	t.Cleanup(func() { must(fleet.Close(ctx)) })
 	up, err := upstream.New(cat, upstream.Options{Agent: "hearth/test"})

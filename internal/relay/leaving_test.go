@@ -53,7 +53,7 @@ func TestLeaving(t *testing.T) {
 					s.must(err)
 					defer l.Release()
 				}
-				before := s.fleet.View(0).Inflight
+				before := s.fleet.View(s.cat.Slots[0]).Inflight
 				start := time.Since(s.start)
 				ctx, leave := context.WithCancel(t.Context())
 				time.AfterFunc(at, leave)
@@ -65,7 +65,7 @@ func TestLeaving(t *testing.T) {
 				if now := time.Since(s.start) - start; now > at+prompt {
 					t.Errorf("it took until %v", now)
 				}
-				if v := s.fleet.View(0); v.Inflight != before || v.Waiting != 0 {
+				if v := s.fleet.View(s.cat.Slots[0]); v.Inflight != before || v.Waiting != 0 {
 					t.Errorf("%d in flight, %d waiting", v.Inflight, v.Waiting)
 				}
 				left := s.peers[0].departures()
@@ -123,7 +123,7 @@ func TestLeaving_AThousand(t *testing.T) {
 				t.Errorf("upstream %d: %d requests", i, n)
 			}
 		}
-		if v := s.fleet.View(0); v.Inflight != 0 || v.Waiting != 0 || recorded != 1000 {
+		if v := s.fleet.View(s.cat.Slots[0]); v.Inflight != 0 || v.Waiting != 0 || recorded != 1000 {
 			t.Errorf("%d in flight, %d waiting, %d recorded", v.Inflight, v.Waiting, recorded)
 		}
 		if n := s.relay.bodies.Load(); n != 0 {

@@ -140,12 +140,15 @@ type pipeEngine struct {
 	gone  chan struct{}
 }
 
-func (e *pipeEngine) URL() string                         { return e.url }
-func (e *pipeEngine) APIKey() hearth.Secret               { return "" }
-func (e *pipeEngine) Exited() <-chan struct{}             { return e.gone }
-func (e *pipeEngine) ExitError() error                    { return nil }
-func (e *pipeEngine) LogTail() []string                   { return nil }
-func (e *pipeEngine) Probe(context.Context) (bool, error) { return !time.Now().Before(e.ready), nil }
+func (e *pipeEngine) URL() string             { return e.url }
+func (e *pipeEngine) Leave() error            { return nil }
+func (e *pipeEngine) APIKey() hearth.Secret   { return "" }
+func (e *pipeEngine) Exited() <-chan struct{} { return e.gone }
+func (e *pipeEngine) ExitError() error        { return nil }
+func (e *pipeEngine) LogTail() []string       { return nil }
+func (e *pipeEngine) Probe(context.Context) (slot.Report, error) {
+	return slot.Report{Ready: !time.Now().Before(e.ready)}, nil
+}
 func (e *pipeEngine) Stop(context.Context, time.Duration) error {
 	e.once.Do(func() { close(e.gone) })
 	return nil
@@ -165,7 +168,7 @@ func stageFor(t *testing.T, journalBytes int64, o Options, parts ...part) *scene
 	s.catalog(parts, drivers)
 	s.records()
 	var err error
-	s.fleet, err = slot.NewFleet(s.cat, func(*hearth.Slot) (slot.Driver, error) { return drivers, nil }, discard())
+	s.fleet, err = slot.NewFleet(s.cat, slot.Options{Driver: func(*hearth.Slot) (slot.Driver, error) { return drivers, nil }})
 	s.must(err)
 	t.Cleanup(func() { s.must(s.fleet.Close(context.Background())) })
 	up, err := upstream.New(s.cat, upstream.Options{Agent: "hearth/test", AnswerTotal: 1 << 20, Dial: s.dial, LocalDial: s.dial})
@@ -375,7 +378,7 @@ func (s *scene) permitsBack() {
 // calm checks that nothing of any request is left.
 func (s *scene) calm() {
 	s.t.Helper()
-	for i, v := range s.fleet.Views(nil) {
+	for i, v := range s.fleet.Views(s.cat.Slots, nil) {
 		if v.Inflight != 0 || v.Waiting != 0 {
 			s.t.Errorf("slot %d: %d in flight, %d waiting", i, v.Inflight, v.Waiting)
 		}

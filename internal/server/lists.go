@@ -264,7 +264,7 @@ func (s *Server) endpointJSON(e *hearth.Endpoint, now time.Time) endpointJSON {
 	}
 	s.measured(&j, e, now)
 	if e.Slot != nil {
-		j.Slot = slotView(e.Slot, s.Fleet.View(e.Slot.Index))
+		j.Slot = slotView(e.Slot, s.Fleet.View(e.Slot))
 	}
 	return j
 }
@@ -278,7 +278,7 @@ func (s *Server) status(e *hearth.Endpoint, now time.Time) int {
 	case s.Health.View()[e.Index].Out(now):
 		return -5
 	case e.Slot != nil:
-		return s.Fleet.View(e.Slot.Index).Status()
+		return s.Fleet.View(e.Slot).Status()
 	}
 	return 0
 }

@@ -2,7 +2,6 @@ package slot
 
 import (
 	"context"
-	"log/slog"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,7 +18,7 @@ func warm(b *testing.B) (*Fleet, *hearth.Slot) {
 			Index: i, Node: node, Model: &hearth.Model{}, Concurrency: 1000, Wait: time.Minute, IdleSleep: time.Hour,
 		})
 	}
-	f, err := NewFleet(c, func(*hearth.Slot) (Driver, error) { return &gpu{}, nil }, slog.New(slog.DiscardHandler))
+	f, err := NewFleet(c, Options{Driver: func(*hearth.Slot) (Driver, error) { return &gpu{}, nil }})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -79,10 +78,11 @@ func BenchmarkStep(b *testing.B) {
 
 // BenchmarkViews is what the building of a chain pays to know all slots.
 func BenchmarkViews(b *testing.B) {
-	f, _ := warm(b)
+	f, s := warm(b)
+	slots := []*hearth.Slot{s, s}
 	var views []hearth.SlotView
 	b.ReportAllocs()
 	for b.Loop() {
-		views = f.Views(views[:0])
+		views = f.Views(slots, views[:0])
 	}
 }

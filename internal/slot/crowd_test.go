@@ -58,7 +58,7 @@ func TestCrossing(t *testing.T) {
 		t.Fatalf("a free place is not given: %v", err)
 	}
 	h.given = append(h.given, l)
-	if v := h.View(0); v.Inflight != 1 || v.Waiting != 0 {
+	if v := h.View(h.a); v.Inflight != 1 || v.Waiting != 0 {
 		t.Errorf("view %+v", v)
 	}
 	h.close()
@@ -85,7 +85,7 @@ func TestCrowd(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		if v := h.View(0); v.Waiting != 10000 {
+		if v := h.View(h.a); v.Waiting != 10000 {
 			t.Errorf("%d wait", v.Waiting)
 		}
 		cancel()

@@ -27,13 +27,24 @@ type address struct {
 	slot int // place in the node
 }
 
-// NewFleet makes the nodes of a sealed catalog, all their slots asleep. driver is asked once for every slot.
-func NewFleet(c *hearth.Catalog, driver func(*hearth.Slot) (Driver, error), log *slog.Logger) (*Fleet, error) {
+// Options are what a fleet needs besides the catalog.
+type Options struct {
+	// Driver makes the driver of a slot of this machine.
+	Driver func(*hearth.Slot) (Driver, error)
+	// Log is told of every step of every slot; nil = nobody is.
+	Log *slog.Logger
+}
+
+// NewFleet makes the nodes of a sealed catalog, all their slots asleep.
+func NewFleet(c *hearth.Catalog, o Options) (*Fleet, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
 	slots := make(map[*hearth.Node][]*hearth.Slot)
 	drivers := make(map[*hearth.Node][]Driver)
 	f := &Fleet{at: make([]address, len(c.Slots))}
 	for i, s := range c.Slots {
-		d, err := driver(s)
+		d, err := o.Driver(s)
 		if err != nil {
 			return nil, fmt.Errorf("make the driver of slot %q: %w", s.Name, err)
 		}
@@ -45,7 +56,7 @@ func NewFleet(c *hearth.Catalog, driver func(*hearth.Slot) (Driver, error), log 
 	for i, s := range c.Slots {
 		n := made[s.Node]
 		if n == nil {
-			n = newNode(s.Node, slots[s.Node], drivers[s.Node], log)
+			n = newNode(s.Node, slots[s.Node], drivers[s.Node], o.Log)
 			made[s.Node] = n
 			f.nodes = append(f.nodes, n)
 			go n.loop()
@@ -77,7 +88,7 @@ func (f *Fleet) Acquire(ctx context.Context, a Ask) (*Lease, error) {
 		if got.refusal != nil {
 			return nil, got.refusal
 		}
-		l := &Lease{URL: got.engine.URL(), APIKey: got.engine.APIKey(), node: n, id: ev.id, slot: at.slot}
+		l := &Lease{URL: got.engine.URL(), APIKey: got.engine.APIKey(), Slot: a.Slot, node: n, id: ev.id, slot: at.slot}
 		if err := ctx.Err(); err != nil {
 			l.Release()
 			return nil, err
@@ -89,13 +100,16 @@ func (f *Fleet) Acquire(ctx context.Context, a Ask) (*Lease, error) {
 	}
 }
 
-// View is what may be known of the slot with this index now.
-func (f *Fleet) View(i int) hearth.SlotView { return f.at[i].node.view(f.at[i].slot) }
+// View is what may be known of a slot now.
+func (f *Fleet) View(s *hearth.Slot) hearth.SlotView {
+	at := f.at[s.Index]
+	return at.node.view(at.slot)
+}
 
-// Views appends the views of all slots to dst, by Slot.Index. It takes no lock.
-func (f *Fleet) Views(dst []hearth.SlotView) []hearth.SlotView {
-	for i := range f.at {
-		dst = append(dst, f.View(i))
+// Views appends the views of slots to dst, in their order. It takes no lock.
+func (f *Fleet) Views(slots []*hearth.Slot, dst []hearth.SlotView) []hearth.SlotView {
+	for _, s := range slots {
+		dst = append(dst, f.View(s))
 	}
 	return dst
 }

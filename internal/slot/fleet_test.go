@@ -42,7 +42,7 @@ func TestFleet(t *testing.T) {
 		l.Release()
 		l, took := h.lease(h.a)
 		between(t, "the warm request", took, 0, 0)
-		if v := h.View(0); v.Inflight != 1 || v.Served != 2 || v.Loads != 1 || v.State != hearth.SlotReady {
+		if v := h.View(h.a); v.Inflight != 1 || v.Served != 2 || v.Loads != 1 || v.State != hearth.SlotReady {
 			t.Errorf("view %+v", v)
 		}
 		l.Release()
@@ -83,7 +83,7 @@ func TestFleet(t *testing.T) {
 			t.Errorf("got %v after %v", o.err, o.took)
 		}
 		synctest.Wait()
-		if v := h.View(0); v.State != hearth.SlotStarting || v.Waiting != 0 || v.LoadRest != 29*time.Second {
+		if v := h.View(h.a); v.State != hearth.SlotStarting || v.Waiting != 0 || v.LoadRest != 29*time.Second {
 			t.Errorf("view %+v", v)
 		}
 		pass(10 * time.Second)
@@ -103,7 +103,7 @@ func TestFleet(t *testing.T) {
 			t.Fatal("the stream in flight was cut")
 		default:
 		}
-		if v := h.View(0); v.State != hearth.SlotDraining || time.Since(v.Since) != 20*time.Second || v.Inflight != 1 {
+		if v := h.View(h.a); v.State != hearth.SlotDraining || time.Since(v.Since) != 20*time.Second || v.Inflight != 1 {
 			t.Errorf("view %+v", v)
 		}
 		stream.Release()
@@ -113,7 +113,7 @@ func TestFleet(t *testing.T) {
 		}
 		between(t, "the swap", o.took, 52*time.Second, 52*time.Second+notice)
 		o.lease.Release()
-		if v := h.View(0); v.State != hearth.SlotAsleep || v.StopTime != 2*time.Second || !v.OtherBusy {
+		if v := h.View(h.a); v.State != hearth.SlotAsleep || v.StopTime != 2*time.Second || !v.OtherBusy {
 			t.Errorf("view %+v", v)
 		}
 		h.close()
@@ -130,7 +130,7 @@ func TestFleet(t *testing.T) {
 		h := newHouse(t, &gpu{})
 		h.lease(h.b)
 		var got []string
-		for _, v := range h.Views(nil) {
+		for _, v := range h.Views([]*hearth.Slot{h.a, h.b}, nil) {
 			got = append(got, v.State.String())
 		}
 		if diff := cmp.Diff([]string{"asleep", "ready"}, got); diff != "" {
@@ -152,7 +152,7 @@ func TestFailures(t *testing.T) {
 		o = <-h.ask(t.Context(), h.a, time.Hour)
 		h.refused(o, hearth.SkipFailed)
 		between(t, "the refusal in the back-off", o.took, 0, 0)
-		if v := h.View(0); v.State != hearth.SlotFailed || v.LastError != "engine exited with code 1: out of memory" {
+		if v := h.View(h.a); v.State != hearth.SlotFailed || v.LastError != "engine exited with code 1: out of memory" {
 			t.Errorf("view %+v", v)
 		}
 		pass(time.Second)
@@ -167,7 +167,7 @@ func TestFailures(t *testing.T) {
 		if r.Message != "engine could not be started" {
 			t.Errorf("message %q", r.Message)
 		}
-		if v := h.View(0); v.LastError != "fork/exec /secret/path: no such file" {
+		if v := h.View(h.a); v.LastError != "fork/exec /secret/path: no such file" {
 			t.Errorf("view %+v", v)
 		}
 		h.close()
@@ -196,7 +196,7 @@ func TestFailures(t *testing.T) {
 		between(t, "the restart", took, time.Second, time.Second+notice)
 		old.Release()
 		synctest.Wait()
-		if v := h.View(0); v.Inflight != 1 {
+		if v := h.View(h.a); v.Inflight != 1 {
 			t.Errorf("%d in flight", v.Inflight)
 		}
 		again.Release()
@@ -297,7 +297,7 @@ func TestClosing(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if v := h.View(0); v.Inflight != 0 || v.Waiting != 0 {
+		if v := h.View(h.a); v.Inflight != 0 || v.Waiting != 0 {
 			t.Errorf("view %+v after %d were served", v, served)
 		}
 		h.close()

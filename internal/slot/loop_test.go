@@ -90,14 +90,15 @@ func (e *memEngine) URL() string             { return "http://" + e.model }
 func (e *memEngine) APIKey() hearth.Secret   { return "secret-of-" + hearth.Secret(e.model) }
 func (e *memEngine) Exited() <-chan struct{} { return e.gone }
 func (e *memEngine) ExitError() error        { return e.exit }
+func (e *memEngine) Leave() error            { return nil }
 func (e *memEngine) LogTail() []string       { return []string{"loading", "out of memory"} }
 
-func (e *memEngine) Probe(context.Context) (bool, error) {
+func (e *memEngine) Probe(context.Context) (Report, error) {
 	e.probes.Add(1)
 	if e.deaf.Load() {
 		<-e.deafEnd
 	}
-	return time.Since(e.born) >= e.load, nil
+	return Report{Ready: time.Since(e.born) >= e.load}, nil
 }
 
 func (e *memEngine) Stop(ctx context.Context, _ time.Duration) error {
@@ -140,7 +141,7 @@ func newHouse(t *testing.T, g *gpu, change ...func(*hearth.Slot)) *house {
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
 	}
-	f, err := NewFleet(c, func(*hearth.Slot) (Driver, error) { return g, nil }, g.log)
+	f, err := NewFleet(c, Options{Driver: func(*hearth.Slot) (Driver, error) { return g, nil }, Log: g.log})
 	if err != nil {
 		t.Fatal(err)
 	}

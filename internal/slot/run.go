@@ -49,8 +49,8 @@ func (r *run) live(ctx context.Context) {
 // poll waits until the engine is ready; an error says why it will not be.
 func (r *run) poll(ctx context.Context, eng Engine) error {
 	for pause := pollFirst; ; pause = min(pollMax, pause*3/2) {
-		ready, err := r.probe(ctx, eng)
-		if ready || err != nil {
+		report, err := r.probe(ctx, eng)
+		if report.Ready || err != nil {
 			return err
 		}
 		if r.node.views[r.slot].Load().Waiting > 0 {
@@ -89,30 +89,30 @@ func (r *run) wait(ctx context.Context, eng Engine, d time.Duration) error {
 }
 
 // probe asks the engine once, but does not wait for the answer of one that ends or is to be stopped.
-func (r *run) probe(ctx context.Context, eng Engine) (bool, error) {
+func (r *run) probe(ctx context.Context, eng Engine) (Report, error) {
 	type result struct {
-		ready bool
-		err   error
+		Report
+		err error
 	}
 	got := make(chan result, 1)
 	limited, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
 	r.node.runs.Go(func() {
-		ready, err := eng.Probe(limited)
-		got <- result{ready, err}
+		report, err := eng.Probe(limited)
+		got <- result{report, err}
 	})
 	select {
 	case <-ctx.Done():
-		return false, ctx.Err()
+		return Report{}, ctx.Err()
 	case <-eng.Exited():
-		return false, exit(eng)
+		return Report{}, exit(eng)
 	case res := <-got:
 		if limited.Err() != nil && res.err != nil {
-			return false, nil // it did not answer in time, which is no answer
+			return Report{}, nil // it did not answer in time, which is no answer
 		}
-		return res.ready, res.err
+		return res.Report, res.err
 	case <-limited.Done():
-		return false, ctx.Err()
+		return Report{}, ctx.Err()
 	}
 }
 

@@ -8,6 +8,7 @@ package slot
 
 import (
 	"context"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -16,18 +17,32 @@ import (
 
 // Ask is a request for a place in a slot's engine.
 type Ask struct {
+	// Slot is the one that is asked for. It may be of an older catalog: a slot is known by its node and its name.
 	Slot *hearth.Slot
+	// Also are further slots of the same node that would do. One wait and one budget hold for all: Slot is asked for,
+	// and whichever is ready first with a free place serves.
+	Also []*hearth.Slot
 	Key  string // id of the caller's key
 	// Budget is how long this request may wait for the slot at most, however long the slot itself would let it.
 	// 0 or less: take a free place of a ready engine or leave at once.
 	Budget  time.Duration
 	HasNext bool // another candidate could serve the request: the shorter QueueWait holds in a ready slot
+	// Generation is the id of the request, for a node elsewhere.
+	Generation string
 }
 
 // Lease is the right to send one request to an engine. It must be released when the engine is done with it.
 type Lease struct {
 	URL    string        // base URL of the engine, without /v1 and without a final slash
 	APIKey hearth.Secret // what the engine wants as bearer token, "" = nothing
+	Slot   *hearth.Slot  // which of the slots asked for serves, as the caller gave it
+	Header http.Header   // to be sent with the request, nil = nothing
+	Remote bool          // another machine owns the slot: its answer may be a slot word
+	// Cut is closed when the engine is to go now, whatever it is doing: what is in flight must end with an error. A swap
+	// never closes it.
+	Cut <-chan struct{}
+	// Returned, if not nil, is what Release calls, at the first call or at every one; for nodes elsewhere.
+	Returned func()
 
 	node *node
 	id   uint64
@@ -37,6 +52,9 @@ type Lease struct {
 // Release gives the place back. Only the first call counts: the node knows each lease once. The zero Lease has
 // nothing to give back.
 func (l *Lease) Release() {
+	if l.Returned != nil {
+		l.Returned()
+	}
 	if l.node != nil {
 		l.node.tell(message{event: event{kind: evReleased, slot: l.slot, id: l.id}})
 	}
@@ -55,7 +73,7 @@ func (r *Refusal) Error() string { return string(r.Word) + ": " + r.Message }
 type Driver interface {
 	// Start begins to start an engine for s and returns without waiting for it to be ready. When ctx ends before
 	// Start has returned, Start gives up, leaving nothing behind, or returns an engine that will be stopped.
-	// An error means that nothing was started.
+	// An error means that nothing was started; it is a *BusyError if the engine is not to blame.
 	Start(ctx context.Context, s *hearth.Slot) (Engine, error)
 }
 
@@ -66,8 +84,8 @@ type Engine interface {
 	// APIKey is the bearer token that the engine wants, "" = none.
 	APIKey() hearth.Secret
 	// Probe asks once whether the engine is ready. Not ready is no error; an error means that it never will be or,
-	// if it was ready, that it is gone.
-	Probe(ctx context.Context) (ready bool, err error)
+	// if it was ready, that it is gone. It is a *BusyError if the engine is not to blame.
+	Probe(ctx context.Context) (Report, error)
 	// Exited is closed when the engine has ended, whatever the reason.
 	Exited() <-chan struct{}
 	// ExitError says how the engine ended; it is valid after Exited. Its text is fit for a caller if it is an *ExitError.
@@ -77,7 +95,24 @@ type Engine interface {
 	// Stop ends the engine: politely, and by force after grace or as soon as ctx ends. It returns nil when nothing
 	// of the engine is left, also when nothing was left before, and may be called again after an error.
 	Stop(ctx context.Context, grace time.Duration) error
+	// Leave lets go of an engine that goes on when the gateway ends, so that a later gateway can adopt it. Nothing
+	// else is called afterwards, unless it fails.
+	Leave() error
 }
+
+// Report is what an engine says of itself at one probe.
+type Report struct {
+	Ready bool
+	Why   string           // not ready: in words for the operator, "" = it is only not there yet
+	Facts hearth.SlotFacts // what it said; zero fields = not said
+}
+
+// BusyError says that the device cannot be had now, or is not ours: nothing is wrong with the engine.
+type BusyError struct {
+	Message string // fit for a caller's eyes
+}
+
+func (e *BusyError) Error() string { return e.Message }
 
 // ExitError is how an engine's process ended.
 type ExitError struct {
