@@ -89,7 +89,10 @@ func (c *Config) addNodes(cat *hearth.Catalog, models map[string]*hearth.Model) 
 	}
 	for i := range c.Nodes {
 		n := &c.Nodes[i]
-		node := &hearth.Node{Name: n.Name, Exclusive: n.Exclusive, Turn: n.Turn, MinResident: n.MinResident}
+		node := &hearth.Node{
+			Name: n.Name, Exclusive: n.Exclusive, Turn: n.Turn, MinResident: n.MinResident,
+			Remote: n.remote(), FreeMemory: n.FreeMemory,
+		}
 		cat.Nodes = append(cat.Nodes, node)
 		for j := range n.Slots {
 			s := &n.Slots[j]
@@ -111,14 +114,24 @@ func (c *Config) addNodes(cat *hearth.Catalog, models map[string]*hearth.Model) 
 }
 
 func (s *Slot) slot(node *hearth.Node, model *hearth.Model) *hearth.Slot {
-	return &hearth.Slot{
-		Name: s.Name, Node: node, Model: model, Driver: s.Driver, Engine: s.Engine, StrictKeys: s.StrictKeys,
+	slot := &hearth.Slot{
+		Name: s.Name, Node: node, Model: model, Driver: s.Driver, Engine: orElse(s.Engine, s.Preset), StrictKeys: s.StrictKeys,
 		Command: s.Command, Env: s.Env, Dir: s.Dir, Port: s.Port,
+		Actions: hearth.Actions{Start: s.Start.act(), Stop: s.Stop.act(), Status: s.Status.act()}, Preset: s.Preset,
+		Container: s.Container, Docker: strings.TrimRight(s.Docker, "/"), UpstreamModel: s.UpstreamModel,
+		OnExit: s.OnExit, MinFree: int64(s.MinFree),
 		URL: strings.TrimRight(s.URL, "/"), APIKey: s.APIKey, Probe: s.Probe,
 		Concurrency: s.Concurrency, Queue: s.Queue, Wait: s.Wait, QueueWait: s.QueueWait,
 		ExpectedLoad: s.ExpectedLoad, StartTimeout: s.StartTimeout, StopGrace: s.StopGrace,
 		DrainMax: s.DrainMax, IdleSleep: s.IdleSleep,
 	}
+	if s.Driver == "docker" && s.Docker == "" {
+		slot.Docker = "unix:///var/run/docker.sock"
+	}
+	if node.Remote != nil {
+		slot.Driver, slot.Probe, slot.OnExit = "", "", "" // the other machine's matter
+	}
+	return slot
 }
 
 func (c *Config) addProvider(cat *hearth.Catalog, models map[string]*hearth.Model, p *Provider) {

@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"io/fs"
-	"net"
 	"net/url"
 	"regexp"
 	"slices"
@@ -104,6 +103,10 @@ func (k *checker) check() {
 	if k.c.Local.Name == "" {
 		k.add("local.name", "is empty", "give a name or remove the line")
 	}
+	if _, ok := parsePorts(k.c.Local.PortRange); !ok {
+		k.add("local.port_range", "must be a range of ports", "write the first and the last, from 1024 to 65535, such as 18100-18899")
+	}
+	k.nodeServer("node_server", k.c.NodeServer)
 	for i := range k.c.Nodes {
 		k.node(at("nodes", i), &k.c.Nodes[i])
 	}
@@ -116,9 +119,10 @@ func (k *checker) check() {
 
 func (k *checker) general() {
 	c := k.c
-	host, port, err := net.SplitHostPort(c.Listen)
-	if n, bad := strconv.Atoi(port); err != nil || bad != nil || n < 0 || n > 65535 || strings.ContainsAny(host, "/ ") {
+	if _, port, ok := hostPort(c.Listen); !ok {
 		k.add("listen", "must be host:port", "write 127.0.0.1:8800, or :8800 for every network")
+	} else {
+		k.taken("listen", port)
 	}
 	if c.DataDir == "" {
 		k.add("data_dir", "is empty", "name a directory or remove the line")

@@ -1,25 +1,13 @@
 package config
 
 import (
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"myip.co.kr/hearth"
 )
-
-func (k *checker) node(path string, n *Node) {
-	if k.matches(path+".name", n.Name, placeName, "must be a plain name", "write letters, digits and . _ -, such as gpu-1") {
-		k.unique(k.nodes, n.Name, path+".name", "the node name "+quote(n.Name))
-	}
-	for i := range n.Slots {
-		k.slot(at(path+".slots", i), n, &n.Slots[i])
-	}
-}
 
 func (k *checker) slot(path string, n *Node, s *Slot) {
 	if k.matches(path+".name", s.Name, placeName, "must be a plain name", "write letters, digits and . _ -, such as gemma") {
@@ -40,125 +28,10 @@ func (k *checker) slot(path string, n *Node, s *Slot) {
 	if u, err := url.Parse(s.Probe); err != nil || !strings.HasPrefix(s.Probe, "/") || u.Host != "" || len(s.Probe) > maxName {
 		k.add(path+".probe", "must be a path", "write one that begins with /, such as /health")
 	}
-	switch s.Driver {
-	case "exec":
-		k.execSlot(path, s)
-	case "always":
-		k.alwaysSlot(path, s)
-	}
-}
-
-func (k *checker) execSlot(path string, s *Slot) {
-	for key, given := range map[string]bool{"url": s.URL != "", "api_key": s.APIKey != "" && s.APIKeyFile == "", "api_key_file": s.APIKeyFile != "", "trust": k.given(path + ".trust")} {
-		if given {
-			k.add(path+"."+key, "is for slots with driver: always", "remove it, or set driver: always if somebody else runs the engine")
-		}
-	}
-	if len(s.Command) == 0 || s.Command[0] == "" {
-		k.add(path+".command", "is missing", "write the program that starts the engine and its arguments, or set driver: always and url")
-	}
-	port := s.Port != 0
-	for i, arg := range s.Command {
-		port = port || strings.Contains(arg, "${port}")
-		if strings.ContainsRune(arg, 0) {
-			k.add(at(path+".command", i), "holds a zero byte", "write plain text")
-		}
-	}
-	for _, name := range sorted(s.Env) {
-		value := s.Env[name].Reveal()
-		port = port || strings.Contains(value, "${port}")
-		here := join(path+".env", name)
-		switch {
-		case !envName.MatchString(name):
-			k.add(here, "is not the name of an environment variable", "write letters, digits and _")
-		case strings.HasPrefix(name, "HEARTH_"):
-			k.add(here, "is one of the gateway's own variables", "choose a name that does not begin with HEARTH_")
-		case strings.ContainsRune(value, 0):
-			k.add(here, "holds a zero byte", "write plain text")
-		}
-	}
-	if !port {
-		k.add(path+".command", "does not tell the engine its port", `add an argument such as "--port", "${port}", or say in port which one it uses`)
-	}
-	if s.Port != 0 {
-		k.port(path+".port", s.Port)
-	}
-}
-
-func (k *checker) port(path string, port int) {
-	if first, ok := k.ports[port]; ok {
-		k.add(path, "is the port of another slot, on line "+strconv.Itoa(k.line(first)), "give each slot its own, or none: then a free one is found")
-		return
-	}
-	k.ports[port] = path
-	if _, listen, err := net.SplitHostPort(k.c.Listen); err == nil && listen == strconv.Itoa(port) {
-		k.add(path, "is the port the gateway itself listens on", "choose another")
-	}
-}
-
-func (k *checker) alwaysSlot(path string, s *Slot) {
-	for key, given := range map[string]bool{"command": len(s.Command) > 0, "env": len(s.Env) > 0, "dir": s.Dir != "", "port": s.Port != 0} {
-		if given {
-			k.add(path+"."+key, "is for slots with driver: exec", "remove it, or remove driver: always if the gateway is to start the engine")
-		}
-	}
-	k.secret(path+".api_key", s.APIKey)
-	here := path + ".url"
-	if s.URL == "" {
-		k.add(here, "is missing", "write where the engine answers, such as http://127.0.0.1:11434")
-		return
-	}
-	u := k.address(here, s.URL)
-	if u == nil {
-		return
-	}
-	if p := strings.TrimSuffix(u.Path, "/"); p == "/v1" || strings.HasSuffix(p, "/v1") {
-		k.add(here, "ends with /v1", "leave /v1 out: it is added")
-		return
-	}
-	host, lan := u.Hostname(), s.Trust == "lan"
-	ip, err := netip.ParseAddr(host)
-	switch {
-	case isLoopback(host):
-	case !lan:
-		k.add(here, "is not on this machine", "add trust: lan if it is a machine of your own network, else describe it under providers")
-	case err == nil && !hearth.OwnNetwork(ip):
-		k.add(here, "is a public address, so a prompt would leave the house", "describe it under providers")
-	}
-}
-
-func isLoopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
-}
-
-// address checks a URL without repeating it: it may hold a password.
-func (k *checker) address(path, text string) *url.URL {
-	u, err := url.Parse(text)
-	port := ""
-	if err == nil {
-		port = u.Port()
-	}
-	n, bad := strconv.Atoi(port)
-	switch {
-	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || len(text) > 2000:
-		k.add(path, "is not an address", "write it with http:// or https://")
-	case port != "" && (bad != nil || n < 1 || n > 65535):
-		k.add(path, "has a port that does not exist", "use 1 to 65535")
-	case u.User != nil:
-		k.add(path, "holds a user name or password", "put the key into api_key or headers")
-	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		k.add(path, "holds a query or fragment", "leave out everything from ? or # on")
-	default:
-		return u
-	}
-	return nil
-}
-
-// secret checks the form of a key without repeating it.
-func (k *checker) secret(path string, s hearth.Secret) {
-	if strings.ContainsFunc(s.Reveal(), func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || r > unicode.MaxASCII }) {
-		k.add(path, "holds characters that cannot be sent in a header", "check for line breaks and spaces inside the key")
+	if n.URL == "" {
+		k.engine(path, s)
+	} else {
+		k.remoteSlot(path)
 	}
 }
 
@@ -220,7 +93,7 @@ func (k *checker) headers(path string, p *Provider) {
 			k.add(here, "is a header the gateway sets itself", "remove it")
 		case canonical == "Authorization" && p.APIKey != "":
 			k.add(here, "stands beside api_key", "keep one of the two")
-		case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
+		case unsendable(value):
 			k.add(here, "holds characters that cannot be sent in a header", "write plain text on one line")
 		}
 	}

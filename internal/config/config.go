@@ -64,6 +64,8 @@ type Config struct {
 	Providers []Provider `yaml:"providers"`
 	// Models adds details to models. A model that a slot or a provider serves need not be listed.
 	Models []Model `yaml:"models"`
+	// NodeServer is for hearth node alone, on a GPU machine whose gateway runs elsewhere.
+	NodeServer *NodeServer `yaml:"node_server"`
 	// Records says how the record of each request is kept.
 	Records Records `yaml:"records"`
 	// Shutdown says how the process ends on SIGTERM.
@@ -103,6 +105,12 @@ type Local struct {
 	// answer it. refuse: the slot is passed over; only data: addresses reach an engine. fetch: the gateway downloads
 	// them, from public addresses only and at most 20 MiB each, and puts the data into the request.
 	MediaURLs string `yaml:"media_urls" default:"refuse" enum:"refuse fetch"`
+	// PortRange are the ports of which the engines that the gateway starts get theirs, from-to.
+	PortRange string `yaml:"port_range" default:"18100-18899" example:"20000-20099"`
+	// LockDir is the directory of the locks that keep two gateways off one node; all gateways of the machine must use the
+	// same one. Default: $XDG_RUNTIME_DIR/hearth, else /run/lock/hearth, else hearth-<user id> in the directory for
+	// temporary files.
+	LockDir string `yaml:"lock_dir" env:"yes" example:"/run/lock/hearth"`
 }
 
 // Limits bound one attempt at one endpoint; 0 means no limit.
@@ -191,6 +199,12 @@ type Cooldown struct {
 
 // Location is the time zone in which a day begins.
 func (c *Config) Location() (*time.Location, error) { return time.LoadLocation(c.Timezone) }
+
+// Ports is the port range of a Config that Load or Parse returned: the first and the last port.
+func (l Local) Ports() [2]int {
+	ports, _ := parsePorts(l.PortRange)
+	return ports
+}
 
 // limits turns the limits into the catalog's.
 func (l Limits) limits() hearth.Limits {

@@ -73,11 +73,13 @@ var sections = []struct {
 	{"local", reflect.TypeFor[Local]()},
 	{"nodes[]", reflect.TypeFor[Node]()},
 	{"nodes[].slots[]", reflect.TypeFor[Slot]()},
+	{"action", reflect.TypeFor[Action]()},
 	{"providers[]", reflect.TypeFor[Provider]()},
 	{"providers[].models[]", reflect.TypeFor[Offer]()},
 	{"price", reflect.TypeFor[Price]()},
 	{"limits", reflect.TypeFor[Limits]()},
 	{"models[]", reflect.TypeFor[Model]()},
+	{"node_server", reflect.TypeFor[NodeServer]()},
 	{"records", reflect.TypeFor[Records]()},
 	{"shutdown", reflect.TypeFor[Shutdown]()},
 	{"request", reflect.TypeFor[Request]()},
@@ -163,9 +165,11 @@ func kind(f reflect.StructField) string {
 	case f.Tag.Get("enum") != "":
 		name = "`" + strings.Join(strings.Fields(f.Tag.Get("enum")), "` or `") + "`"
 	case isStruct(t):
-		name = "see [`" + f.Tag.Get("yaml") + "`](#" + f.Tag.Get("yaml") + ")"
+		name = "see " + section(t)
 	case t.Kind() == reflect.Slice && isStruct(t.Elem()):
 		name = "list, see below"
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Int:
+		name = "list of whole numbers"
 	case t.Kind() == reflect.Slice:
 		name = "list of texts"
 	case t.Kind() == reflect.Map:
@@ -185,11 +189,21 @@ func kind(f reflect.StructField) string {
 	return name
 }
 
+// section links to the part of the manual about a type.
+func section(t reflect.Type) string {
+	for _, s := range sections {
+		if s.of == t {
+			return "[`" + s.path + "`](#" + s.path + ")"
+		}
+	}
+	panic("no section about " + t.Name())
+}
+
 // fieldComments reads the comments of all types and their fields from the source.
 func fieldComments(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	for _, name := range []string{"config.go", "places.go"} {
+	for _, name := range []string{"config.go", "nodes.go", "places.go"} {
 		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)

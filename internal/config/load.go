@@ -109,8 +109,12 @@ func (c *Config) locate(dir string) {
 		}
 		return filepath.Join(dir, path)
 	}
-	c.DataDir = from(c.DataDir)
+	c.DataDir, c.Local.LockDir = from(c.DataDir), from(c.Local.LockDir)
+	if n := c.NodeServer; n != nil {
+		n.TLSCert, n.TLSKey = from(n.TLSCert), from(n.TLSKey)
+	}
 	for i := range c.Nodes {
+		c.Nodes[i].CA = from(c.Nodes[i].CA)
 		for j := range c.Nodes[i].Slots {
 			s := &c.Nodes[i].Slots[j]
 			s.Dir = from(s.Dir)
@@ -121,33 +125,38 @@ func (c *Config) locate(dir string) {
 // secretFiles reads the keys that stand in files of their own.
 func (d *decoder) secretFiles(c *Config, readFile func(string) ([]byte, error)) {
 	dir := filepath.Dir(c.origin.file)
+	if n := c.NodeServer; n != nil {
+		d.secretFile("node_server", "token", dir, n.TokenFile, &n.Token, readFile)
+	}
 	for i := range c.Nodes {
-		for j := range c.Nodes[i].Slots {
-			s := &c.Nodes[i].Slots[j]
-			d.secretFile(at(at("nodes", i)+".slots", j), dir, s.APIKeyFile, &s.APIKey, readFile)
+		n := &c.Nodes[i]
+		d.secretFile(at("nodes", i), "token", dir, n.TokenFile, &n.Token, readFile)
+		for j := range n.Slots {
+			s := &n.Slots[j]
+			d.secretFile(at(at("nodes", i)+".slots", j), "api_key", dir, s.APIKeyFile, &s.APIKey, readFile)
 		}
 	}
 	for i := range c.Providers {
 		p := &c.Providers[i]
-		d.secretFile(at("providers", i), dir, p.APIKeyFile, &p.APIKey, readFile)
+		d.secretFile(at("providers", i), "api_key", dir, p.APIKeyFile, &p.APIKey, readFile)
 	}
 }
 
-// secretFile reads one key. What the file system says against it may be told: it names the path and nothing else.
-func (d *decoder) secretFile(path, dir, name string, into *hearth.Secret, readFile func(string) ([]byte, error)) {
+// secretFile reads the secret key of what stands at path. What the file system says against it may be told: it names the path and nothing else.
+func (d *decoder) secretFile(path, key, dir, name string, into *hearth.Secret, readFile func(string) ([]byte, error)) {
 	if name == "" {
 		return
 	}
-	here := path + ".api_key_file"
-	if d.given(path + ".api_key") {
-		d.add(here, "stands beside api_key", "keep one of the two")
+	here := path + "." + key + "_file"
+	if d.given(path + "." + key) {
+		d.add(here, "stands beside "+key, "keep one of the two")
 		return
 	}
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(dir, name)
 	}
 	if readFile == nil {
-		d.add(here, "cannot be read here", "give the key in api_key")
+		d.add(here, "cannot be read here", "give the key in "+key)
 		return
 	}
 	data, err := readFile(name)

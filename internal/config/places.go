@@ -7,42 +7,28 @@ import (
 	"myip.co.kr/hearth"
 )
 
-// Node is one GPU machine, or one GPU.
-type Node struct {
-	// Name is the node's name, unique; callers can ask for local-gpu/<name>.
-	Name string `yaml:"name" need:"yes" example:"gpu-1"`
-	// Exclusive says that the node holds one model at a time: a slot starts only after the other one has stopped.
-	Exclusive bool `yaml:"exclusive" default:"true"`
-	// Turn is how long the resident model may go on taking new requests while the oldest request for another model
-	// waits.
-	Turn time.Duration `yaml:"turn" default:"10s" min:"0s" max:"24h"`
-	// MinResident is how long a slot stays loaded at least, so that two models in demand do not chase each other.
-	MinResident time.Duration `yaml:"min_resident" default:"5s" min:"0s" max:"24h"`
-	// Slots are the models the node can run.
-	Slots []Slot `yaml:"slots"`
-}
-
 // Slot is a place on a node that can run one model: how its engine is started, asked and stopped.
 type Slot struct {
 	// Name is the slot's name, unique over all nodes.
 	Name string `yaml:"name" need:"yes" example:"gemma"`
 	// Model is the id of the model the slot serves.
 	Model string `yaml:"model" need:"yes" example:"google/gemma-4-26b-a4b"`
-	// Driver says who runs the engine. exec: the gateway starts and stops it as a child process. always: somebody
-	// else runs it; the gateway only asks whether it is up.
-	Driver string `yaml:"driver" default:"exec" enum:"exec always"`
+	// Driver says who runs the engine. exec: the gateway starts and stops it as a child process. command: it is started
+	// and stopped by commands of yours. http: by requests to a server that runs already and loads models on demand.
+	// docker: it is a container. always: somebody else runs it; the gateway only asks whether it is up.
+	Driver string `yaml:"driver" default:"exec" enum:"exec command http docker always"`
 	// Command is the program and its arguments, for exec. No shell reads it. ${port} becomes the port the engine
 	// must listen on, ${model} the model's id, ${api_key} a key made anew for each start, which the gateway then
 	// sends. Put no secret of your own here: others on the machine can see it.
 	Command []string `yaml:"command" env:"yes" example:"[llama-server, -m, gemma.gguf, --host, 127.0.0.1, --port, \"${port}\"]"`
-	// Env holds environment variables for the engine, for exec; ${port}, ${model} and ${api_key} are replaced as
-	// in command.
-	// Of the gateway's own environment an engine gets only a small part.
+	// Env holds environment variables for the engine, for exec, where ${port}, ${model} and ${api_key} are replaced as
+	// in command; for the driver command they are those of its commands. Of the gateway's own environment an engine or
+	// command gets only a small part.
 	Env map[string]hearth.Secret `yaml:"env" env:"yes" example:"{CUDA_VISIBLE_DEVICES: \"0\"}"`
-	// Dir is the working directory of the engine, for exec. A relative path starts at the directory of the
+	// Dir is the working directory of the engine, for exec, or of the commands, for command. A relative path starts at the directory of the
 	// configuration file. Default: the gateway's own.
 	Dir string `yaml:"dir" env:"yes" example:"/srv/models"`
-	// Port is a fixed port for the engine, for exec. Default: a free one for each start.
+	// Port is a fixed port for the engine, for exec. Default: a free one of local.port_range for each start.
 	Port int `yaml:"port" min:"1" max:"65535" example:"9001"`
 	// Engine is the kind of engine, so that the gateway treats it as its kind needs: keys of a request that give a caller
 	// power over the machine do not reach it (llama-server: id_slot, lora, n_predict; vllm: chat_template,
@@ -52,21 +38,47 @@ type Slot struct {
 	Engine string `yaml:"engine" enum:"llama-server vllm sglang ollama lm-studio tabbyapi" example:"llama-server"`
 	// StrictKeys lets only keys of the chat completions API through to the engine, whatever else it may understand.
 	StrictKeys bool `yaml:"strict_keys" default:"false"`
-	// URL is the address of the engine without /v1, for always.
+	// Start, for command and http, is what starts the engine. With a preset it may say headers, a body and a timeout that
+	// take the place of the preset's.
+	Start *Action `yaml:"start" example:"{command: [docker, start, gemma]}"`
+	// Stop, for command and http, is what stops it. Stopping what does not run must succeed.
+	Stop *Action `yaml:"stop" example:"{command: [docker, stop, -t, \"10\", gemma]}"`
+	// Status, for command and http, says whether the engine runs: a command by exit code 0, a request by its answer.
+	// It is not whether the engine is ready: for that the engine itself is asked, at url. Default: only the engine is
+	// asked.
+	Status *Action `yaml:"status" example:"{command: [systemctl, is-active, --quiet, gemma]}"`
+	// Preset, for http, is a kind of server whose start, stop and status are known. vllm: sleep and wake_up of a server
+	// started with --enable-sleep-mode and VLLM_SERVER_DEV_MODE=1. ollama: load and unload by keep_alive. llama-server:
+	// load and unload of its router. lm-studio, tabbyapi: load and unload. sglang: release and resume of its memory. The
+	// engine is then of the same kind.
+	Preset string `yaml:"preset" enum:"vllm ollama llama-server lm-studio tabbyapi sglang" example:"ollama"`
+	// Container, for docker, is the name or id of the container. It must exist; the gateway starts and stops it.
+	Container string `yaml:"container" env:"yes" example:"vllm-gemma"`
+	// Docker, for docker, is where the Engine API answers: unix:///path or http(s)://host:port. Default:
+	// unix:///var/run/docker.sock.
+	Docker string `yaml:"docker" env:"yes" example:"http://127.0.0.1:2375"`
+	// OnExit says what becomes of a running engine when the gateway ends. stop: it is stopped. keep: it goes on, and the
+	// next gateway takes it over, if nothing about its start has changed.
+	OnExit string `yaml:"on_exit" default:"stop" enum:"stop keep"`
+	// MinFree is the device memory that must be free before the engine is started; the start waits for it. See
+	// free_memory of the node. Default: not looked at.
+	MinFree Size `yaml:"min_free" min:"1MiB" max:"1TiB" example:"20GiB"`
+	// URL is the address of the engine without /v1, for all drivers but exec.
 	URL string `yaml:"url" env:"yes" example:"http://127.0.0.1:11434"`
-	// Trust says where the engine of an always slot may be. loopback: on this machine. lan: also on a machine of
+	// Trust says where an engine with a url may be. loopback: on this machine. lan: also on a machine of
 	// the same private network; prompts then cross that network.
 	Trust string `yaml:"trust" default:"loopback" enum:"loopback lan"`
-	// APIKey is sent to the engine of an always slot as a bearer token.
+	// APIKey is sent to an engine with a url as a bearer token.
 	APIKey hearth.Secret `yaml:"api_key" env:"filled" example:"${env:VLLM_API_KEY}"`
 	// APIKeyFile is a file that holds the key, instead of api_key.
 	APIKeyFile string `yaml:"api_key_file" env:"yes" example:"/run/secrets/vllm"`
 	// Probe is the path that answers 200 when the engine is ready.
 	Probe string `yaml:"probe" default:"/health" example:"/v1/models"`
-	// UpstreamModel is what the engine calls the model. Default: the model's id.
+	// UpstreamModel is what the engine calls the model. Default: the model's id. An engine that lists its models must list
+	// it, else the slot is not ready: the answer never comes from another model.
 	UpstreamModel string `yaml:"upstream_model" example:"gemma3:27b"`
-	// Context is the context window in tokens. A prompt estimated above it is not sent to the slot. Default:
-	// unknown, which lets every prompt through.
+	// Context is the context window in tokens. A prompt estimated above it is not sent to the slot. Default: as the engine
+	// says, once it has run; until then unknown, which lets every prompt through.
 	Context int `yaml:"context" min:"1" max:"1000000000" example:"32768"`
 	// MaxOutput is the largest completion in tokens, for the lists. Default: unknown.
 	MaxOutput int `yaml:"max_output" min:"1" max:"1000000000"`
@@ -85,9 +97,9 @@ type Slot struct {
 	// ToolQuality is your grade of its tool calls, from 0 to 1, for callers that sort by it (:exacto); 0 is not graded
 	// and counts as 0.9. The share of calls that came out well, as measured, weighs the grade.
 	ToolQuality decimal.Decimal `yaml:"tool_quality" default:"0" min:"0" max:"1" example:"0.9"`
-	// Concurrency is how many requests the engine works on at once; set it to the engine's own number of parallel
-	// sequences.
-	Concurrency int `yaml:"concurrency" default:"1" min:"1" max:"10000"`
+	// Concurrency is how many requests the engine works on at once; 0 is as the engine says of itself (llama-server
+	// does), else 1.
+	Concurrency int `yaml:"concurrency" default:"0" min:"0" max:"10000"`
 	// Queue is how many requests may wait; more are passed on to the next candidate at once.
 	Queue int `yaml:"queue" default:"64" min:"0" max:"100000"`
 	// Wait is the wait budget: how long a request may wait for the slot to start or to be swapped in.

@@ -90,8 +90,10 @@ func (d *decoder) expand(path, text string, fill bool) (string, bool) {
 		if ok {
 			message = "needs the environment variable " + name + ", which is empty"
 		}
-		if fill && strings.HasSuffix(path, ".api_key") {
-			remedy += " or use api_key_file"
+		for _, key := range []string{"api_key", "token"} {
+			if fill && strings.HasSuffix(path, "."+key) {
+				remedy += " or use " + key + "_file"
+			}
 		}
 		d.add(path, message, remedy)
 		good = false

@@ -17,10 +17,12 @@ func (c *Config) Warnings() []Problem {
 		if len(n.Slots) == 0 {
 			w.add(at("nodes", i), "has no slots", "add slots or remove the node")
 		}
+		w.literalKey(at("nodes", i) + ".token")
 		for j := range n.Slots {
-			w.slot(at(at("nodes", i)+".slots", j), &n.Slots[j])
+			w.slot(at(at("nodes", i)+".slots", j), n, &n.Slots[j])
 		}
 	}
+	w.literalKey("node_server.token")
 	for i := range c.Providers {
 		w.provider(at("providers", i), &c.Providers[i])
 	}
@@ -57,23 +59,52 @@ func (w *warner) general() {
 	}
 }
 
-func (w *warner) slot(path string, s *Slot) {
+func (w *warner) slot(path string, n *Node, s *Slot) {
 	if s.Price == nil {
 		w.add(path+".price", "is not set: this slot costs nothing", "write price: {prompt: 0, completion: 0} if that is meant")
 	}
 	if s.Context == 0 {
 		w.add(path+".context", "is not set: prompts that do not fit are sent all the same", "write the engine's context window in tokens")
 	}
-	if !w.given(path + ".concurrency") {
+	if !w.given(path+".concurrency") && s.Engine != "llama-server" && n.URL == "" { // that one says it itself
 		w.add(path+".concurrency", "is not set: the slot works on one request at a time", "write the number of requests the engine serves in parallel")
 	}
 	w.quantization(path, s.Quantization)
-	w.literalKey(path)
-	for i, arg := range s.Command {
-		w.placeholder(at(path+".command", i), arg)
+	w.literalKey(path + ".api_key")
+	if u, err := url.Parse(s.Docker); err == nil && u.Scheme == "http" && !isLoopback(u.Hostname()) {
+		w.add(path+".docker", "is not encrypted: who sees the network can command the daemon", "use https://, or a tunnel")
 	}
-	for _, name := range sorted(s.Env) {
-		w.placeholder(join(path+".env", name), s.Env[name].Reveal())
+	if s.Driver == "exec" {
+		for i, arg := range s.Command {
+			w.placeholder(at(path+".command", i), arg)
+		}
+		for _, name := range sorted(s.Env) {
+			w.placeholder(join(path+".env", name), s.Env[name].Reveal())
+		}
+	}
+	w.action(path+".start", s.Start)
+	w.action(path+".stop", s.Stop)
+	w.action(path+".status", s.Status)
+}
+
+// action notices what looks like a placeholder and is none; an action knows ${model} only.
+func (w *warner) action(path string, a *Action) {
+	if a == nil {
+		return
+	}
+	texts := map[string]string{path + ".url": a.URL, path + ".body": a.Body}
+	for i, arg := range a.Command {
+		texts[at(path+".command", i)] = arg
+	}
+	for name, v := range a.Headers {
+		texts[join(path+".headers", name)] = v.Reveal()
+	}
+	for _, here := range sorted(texts) {
+		for _, name := range placeholders.FindAllStringSubmatch(texts[here], -1) {
+			if name[1] != "model" {
+				w.add(here, "holds "+name[0]+", which is not replaced", "write ${model} or ${env:NAME}")
+			}
+		}
 	}
 }
 
@@ -104,7 +135,7 @@ func (w *warner) provider(path string, p *Provider) {
 	if p.APIKey == "" && len(p.Headers) == 0 {
 		w.add(path+".api_key", "is not set: requests are sent without a key", "write api_key: ${env:NAME} or api_key_file")
 	}
-	w.literalKey(path)
+	w.literalKey(path + ".api_key")
 	if u, err := url.Parse(p.BaseURL); err == nil && u.Scheme == "http" && !isLoopback(u.Hostname()) {
 		w.add(path+".base_url", "is not encrypted: the key and all prompts can be read on the way", "use https://")
 	}
@@ -158,9 +189,11 @@ func (w *warner) quantization(path, word string) {
 	}
 }
 
+// literalKey notices a secret that stands in the file.
 func (w *warner) literalKey(path string) {
-	if w.literal[path+".api_key"] {
-		w.add(path+".api_key", "stands in the file itself", "write ${env:NAME}, or use api_key_file")
+	if w.literal[path] {
+		key := path[strings.LastIndexByte(path, '.')+1:]
+		w.add(path, "stands in the file itself", "write ${env:NAME}, or use "+key+"_file")
 	}
 }
 

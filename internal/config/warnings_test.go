@@ -44,6 +44,23 @@ func TestWarnings(t *testing.T) {
 			"x:2: nodes[0].slots[0].command[1]: holds ${PORT}, which is not replaced; write ${port}",
 			"x:2: nodes[0].slots[0].env.M: holds ${MODEL}, which is not replaced; write ${model}",
 		}},
+		{"an engine that says how much it works on at once", whole(strings.Replace(slot, "concurrency: 1", "engine: llama-server", 1), provider), nil},
+		{"an engine that does not say it", whole(strings.Replace(slot, "concurrency: 1", "engine: vllm", 1), provider), []string{"x:2: nodes[0].slots[0].concurrency: is not set"}},
+		{"placeholders of actions", whole(strings.Replace(slot, "command: [e, \"${port}\"]", "driver: http, url: 'http://127.0.0.1:9', start: {url: '/${name}', body: '${model}'}, stop: {url: /x, headers: {A: '${key}'}}", 1), provider), []string{
+			"x:2: nodes[0].slots[0].start.url: holds ${name}, which is not replaced; write ${model} or ${env:NAME}",
+			"x:2: nodes[0].slots[0].stop.headers.A: holds ${key}, which is not replaced",
+		}},
+		{"placeholders of commands", whole(strings.Replace(slot, "command: [e, \"${port}\"]", "driver: command, url: 'http://127.0.0.1:9', env: {A: '${A}'}, start: {command: [a, '${port}']}, stop: {command: [a]}", 1), provider), []string{
+			"x:2: nodes[0].slots[0].start.command[1]: holds ${port}, which is not replaced; write ${model} or ${env:NAME}",
+		}},
+		{"a docker daemon on the network", whole(strings.Replace(slot, "command: [e, \"${port}\"]", "driver: docker, url: 'http://127.0.0.1:9', container: c, docker: 'http://gpu:2375'", 1), provider), []string{
+			"x:2: nodes[0].slots[0].docker: is not encrypted",
+		}},
+		{"a docker daemon of this machine", whole(strings.Replace(slot, "command: [e, \"${port}\"]", "driver: docker, url: 'http://127.0.0.1:9', container: c, docker: 'http://127.0.0.1:2375'", 1), provider), nil},
+		{"tokens in the file", "node_server: {token: sk-0123456789abcdef}\n" + strings.Replace(whole("{name: s, model: x/a, context: 8192, price: {prompt: 1, completion: 1}", provider), "{name: n,", "{name: n, url: 'https://gpu', token: sk-literal,", 1), []string{
+			"x:1: node_server.token: stands in the file itself; write ${env:NAME}, or use token_file",
+			"x:3: nodes[0].token: stands in the file itself; write ${env:NAME}, or use token_file",
+		}},
 		{"provider before the slot", with("context: 8192", "context: 8192, priority: 0"), []string{"x:3: providers[0].models[0].priority: puts this provider before or beside an own slot"}},
 		{"disabled provider before the slot", with("context: 8192", "context: 8192, disabled: true, priority: 0"), nil},
 		{"bare offer", with(offer, "{model: x/a"), []string{
