@@ -1,0 +1,150 @@
+package driver
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"unsafe"
+)
+
+// maxEnviron bounds what is read of a process's environment: the kernel lets it be no larger.
+const maxEnviron = 4 << 20
+
+// scan lists the processes of this user, or for root of all users, except this one.
+func scan() ([]proc, error) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil, fmt.Errorf("list the processes: %w", err)
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, fmt.Errorf("list the processes: %w", err)
+	}
+	uid, self := os.Getuid(), os.Getpid()
+	var all []proc
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil || pid == self {
+			continue
+		}
+		var st syscall.Stat_t
+		if syscall.Stat("/proc/"+name, &st) != nil || uid != 0 && int(st.Uid) != uid {
+			continue // it has ended meanwhile, or is somebody else's: neither to be read nor to be signalled
+		}
+		if p, err := look(pid); err == nil {
+			p.tag = tagOf(pid)
+			all = append(all, p)
+		}
+	}
+	return all, nil
+}
+
+// look reads what the kernel says of a process, without its tag.
+func look(pid int) (proc, error) {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return proc{}, err
+	}
+	// pid (comm) state ppid pgrp … starttime; comm may hold anything, so count from its last bracket.
+	f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(f) < 20 {
+		return proc{}, fmt.Errorf("process %d: its stat has %d fields", pid, len(f))
+	}
+	p := proc{pid: pid, dead: f[0][0] == 'Z' || f[0][0] == 'X'}
+	if p.group, err = strconv.Atoi(string(f[2])); err == nil {
+		p.start, err = strconv.ParseUint(string(f[19]), 10, 64)
+	}
+	return p, err
+}
+
+// tagOf reads the tag in a process's environment, as it was when its program began.
+func tagOf(pid int) string {
+	f, err := os.Open("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	env, err := io.ReadAll(io.LimitReader(f, maxEnviron))
+	if err != nil {
+		return ""
+	}
+	for kv := range bytes.SplitSeq(env, []byte{0}) {
+		if v, ok := bytes.CutPrefix(kv, []byte(tagName+"=")); ok {
+			return string(v)
+		}
+	}
+	return ""
+}
+
+// bootID tells one boot of the machine from another: process numbers and start times mean something within one only.
+func bootID() string {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// holders are those of all whose open files include the very opening of path that holds its lock, which they can only have
+// inherited.
+func holders(all []proc, path string) []proc {
+	var want syscall.Stat_t
+	if syscall.Stat(path, &want) != nil {
+		return nil
+	}
+	var out []proc
+	for _, p := range all {
+		base := "/proc/" + strconv.Itoa(p.pid)
+		for _, fd := range openFiles(p.pid) {
+			var st syscall.Stat_t
+			if syscall.Stat(base+"/fd/"+fd, &st) != nil || st.Dev != want.Dev || st.Ino != want.Ino {
+				continue
+			}
+			if info, err := os.ReadFile(base + "/fdinfo/" + fd); err == nil && holdsLock(info) {
+				out = append(out, p)
+				break
+			}
+		}
+	}
+	return out
+}
+
+// holdsLock reads the kernel's account of an open file for a line such as "lock:	1: FLOCK  ADVISORY  WRITE 7 08:01:9 0 EOF".
+func holdsLock(fdinfo []byte) bool {
+	for line := range bytes.Lines(fdinfo) {
+		if bytes.HasPrefix(line, []byte("lock:")) && bytes.Contains(line, []byte("FLOCK")) {
+			return true
+		}
+	}
+	return false
+}
+
+func openFiles(pid int) []string {
+	dir, err := os.Open("/proc/" + strconv.Itoa(pid) + "/fd")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1) // those that were read before an error are open files too
+	return names
+}
+
+// awaitExit returns when the child has ended, without burying it: until then its number, and that of its group, are
+// nobody else's.
+func awaitExit(pid int) {
+	const byPID = 1
+	var info [128]byte // siginfo_t
+	for {
+		_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, byPID, uintptr(pid), uintptr(unsafe.Pointer(&info)),
+			syscall.WEXITED|syscall.WNOWAIT, 0, 0)
+		if !errors.Is(errno, syscall.EINTR) {
+			return
+		}
+	}
+}

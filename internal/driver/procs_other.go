@@ -1,0 +1,25 @@
+//go:build !linux
+
+package driver
+
+import "errors"
+
+// Without Linux's /proc a process that is not our child cannot be told from another that got its number: such processes
+// are neither adopted nor signalled, and only their locks tell that they are there.
+
+func scan() ([]proc, error) { return nil, errors.ErrUnsupported }
+
+// look says what is certain of a process: that it cannot be one that was seen before.
+func look(int) (proc, error) { return proc{}, errors.ErrUnsupported }
+
+func bootID() string { return "" }
+
+func holders([]proc, string) []proc { return nil }
+
+// awaitExit returns at once: the caller's own waiting buries the child.
+func awaitExit(int) {}
+
+// listeners cannot tell who listens.
+func listeners(int) ([]string, error) { return nil, errors.ErrUnsupported }
+
+func without(sockets []string, _ int) ([]string, error) { return sockets, errors.ErrUnsupported }
