@@ -215,3 +215,35 @@ func TestQuantized_IsTotal(t *testing.T) {
 		}
 	}
 }
+
+// An endpoint that nothing speaks for is dropped at the first stage; with each obstacle gone the next one names the drop.
+func TestBuild_StagesInOrder(t *testing.T) {
+	s := newScene()
+	e := s.at(acmeOther)
+	e.Context = 10
+	s.cool(acmeOther)
+	credits(0)(s)
+	s.Key = &hearth.Key{LocalOnly: true}
+	req := with(hearth.Request{Models: []string{other}, Estimate: 11}, hearth.Preferences{Ignore: []string{"acme"}})
+	in := s.input(t, &req)
+	for _, step := range []struct {
+		stage hearth.Stage
+		lift  func()
+		want  hearth.ErrorType
+	}{
+		{hearth.StageKey, func() { in.Key = nil }, hearth.ErrNotAllowed},
+		{hearth.StageConditions, func() { req.Prefs.Ignore = nil }, hearth.ErrNoEndpoints},
+		{hearth.StageCapability, func() { e.Context = 11 }, hearth.ErrContextLength},
+		{hearth.StageHealth, func() { in.Now = now.Add(time.Hour) }, hearth.ErrCoolingDown},
+		{hearth.StageCredits, func() { in.Left = nil }, hearth.ErrInsufficientCredits},
+	} {
+		c, err := Build(in)
+		if err == nil || err.Type != step.want || len(c.Drops) != 1 || c.Drops[0].Stage != step.stage {
+			t.Fatalf("at stage %s: %v, drops %v", step.stage, err, dropLines(c.Drops))
+		}
+		step.lift()
+	}
+	if c, err := Build(in); err != nil || len(c.Candidates) != 1 {
+		t.Fatal(c, err)
+	}
+}
