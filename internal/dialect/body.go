@@ -10,8 +10,8 @@ func (r *rewriter) body(dst []byte, choice int) []byte {
 	if r.kind() != '{' {
 		return r.noBody(dst)
 	}
-	var content, refusal, details, joined bool
-	var thought []byte
+	var content, refusal, details bool
+	var m mind
 	var pics pictures
 	from, base, same := r.i, len(dst), !r.whole
 	dst = r.openBody(dst)
@@ -26,7 +26,7 @@ func (r *rewriter) body(dst []byte, choice int) []byte {
 		switch {
 		case r.bad:
 			return dst
-		case isNull(v) && leftOut(word), joined && string(word) == "reasoning", string(word) == "role" && !r.saysRole(v):
+		case isNull(v) && leftOut(word), m.joined && string(word) == "reasoning", string(word) == "role" && !r.saysRole(v):
 			same = false
 			continue
 		}
@@ -39,18 +39,15 @@ func (r *rewriter) body(dst []byte, choice int) []byte {
 			same = false
 			p := takeApart(v)
 			v, pics.more = p.content, append(pics.more, p.images...)
-			if thought == nil && p.thought != nil {
-				thought, joined = p.thought, true
-				dst = appendMember(dst, []byte(`"reasoning"`), p.thought)
-			}
+			dst = r.addThought(dst, p.thought, &m, &pics)
 		case "refusal":
 			refusal = true
 		case "reasoning", "reasoning_content":
-			if text(v) && thought == nil {
-				thought = v
+			if text(v) && m.thought == nil {
+				m.thought = v
 			}
 		case "reasoning_details":
-			if details = v[0] == '[' && string(v) != "[]"; !details && v[0] == '[' { // made from the text, if there is any
+			if details = string(v) != "[]"; !details { // made from the text, if there is any
 				same = false
 				continue
 			}
@@ -58,12 +55,13 @@ func (r *rewriter) body(dst []byte, choice int) []byte {
 		r.contentful(word, v)
 		dst = appendMember(dst, key, v)
 		pics.note(word, v, len(dst))
+		m.note(word, v, len(dst))
 	}
 	dst = r.addPictures(dst, &pics)
-	if same && !r.bad && (thought == nil || details) && len(dst) > base+1 {
+	if same && !r.bad && (m.thought == nil || details) && len(dst) > base+1 {
 		return append(dst[:base], r.b[from:r.i]...) // nothing had to change, so not even a blank does
 	}
-	return r.endBody(dst, thought, content, refusal, details)
+	return r.endBody(dst, m.thought, content, refusal, details)
 }
 
 // saysRole says whether a role is passed on: that of a whole message is written first, and any other word than

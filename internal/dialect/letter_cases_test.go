@@ -66,8 +66,11 @@ func TestAnswers_cases(t *testing.T) {
 			whole: `{"message":{"content":[{"image_url":"https://a/b"}, {"text":"a"}]}}`, wantWhat: `"message":{"role":"assistant","content":"a","images":[{"image_url":"https://a/b"}],"refusal":null}`},
 		{name: "content in parts: images on either side of it are all there", stream: []string{`{"index":0,"delta":{"images":[1],"tool_calls":[` + call + `],"content":[{"type":"image","a":2},{"type":"image","a":3}]},"finish_reason":"stop"}`},
 			want:  `"delta":{"images":[1,{"type":"image","a":2},{"type":"image","a":3}],"tool_calls":[` + `{"id":"a","type":"function","function":{"name":"f","arguments":""},"index":0}` + `,{"index":0,"function":{"arguments":"{}"}}],"content":""}`,
-			whole: `{"message":{"content":[{"type":"image","a":2}],"images":[ ]}}`, wantWhat: `"content":"","images":[ {"type":"image","a":2}],"refusal":null`},
+			whole: `{"message":{"content":[{"type":"image","a":2}],"images":[ ]}}`, wantWhat: `"content":"","images":[{"type":"image","a":2}],"refusal":null`},
 		{name: "content in parts: a refusal is said, what is neither is left out", stream: []string{`{"index":0,"delta":{"content":[{"type":"refusal","refusal":"no"},{"type":"reference","reference_ids":[1]},7,null,[{"text":"x"}]]}}`}, want: `"delta":{"content":"no"}`},
+		{name: "content in parts: its thoughts take the place of an empty reasoning", stream: []string{`{"index":0,"delta":{"reasoning":null,"tool_calls":[` + call + `],"images":[1],"content":[{"thinking":"hm"},{"type":"image"}]},"finish_reason":"stop"}`},
+			want:  `"delta":{"reasoning":"hm","tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":""},"index":0},{"index":0,"function":{"arguments":"{}"}}],"images":[1,{"type":"image"}],"content":"","reasoning_details":[{"type":"reasoning.text","text":"hm"`,
+			whole: `{"message":{"reasoning":"","content":[{"thinking":"hm"}],"reasoning_details":{}}}`, wantWhat: `"message":{"role":"assistant","reasoning":"hm","content":"","reasoning_details":{},"refusal":null}`},
 		{name: "content in parts: an image among thoughts is not shown", stream: []string{`{"index":0,"delta":{"content":[{"type":"thinking","thinking":[{"type":"image_url","image_url":"x"},{"text":"hm"}]}]}}`}, not: `images`, want: `"content":""`},
 		{name: "counts in a choice are not passed on", stream: []string{`{"index":0,"delta":{},"usage":{"prompt_tokens":1,"completion_tokens":2},"x":1}`}, want: `{"index":0,"delta":{},"x":1,"finish_reason":null}`},
 	} {

@@ -65,38 +65,74 @@ func (p *parts) part(s *scan, outer bool) {
 	}
 }
 
+// mind is what a delta or message says of its thoughts.
+type mind struct {
+	thought  []byte // the text of them as a JSON string, nil = none
+	joined   bool   // it was taken out of the content and written as its reasoning
+	from, to int    // where an empty reasoning stands in what is written; to = 0: nowhere
+}
+
+// note looks at a member that was written up to n.
+func (m *mind) note(word, v []byte, n int) {
+	if string(word) == "reasoning" && !text(v) {
+		m.from, m.to = n-len(v), n
+	}
+}
+
+// addThought writes the thoughts that stood among the parts of the content, unless they were told already.
+func (r *rewriter) addThought(dst, thought []byte, m *mind, pics *pictures) []byte {
+	if m.thought != nil || thought == nil {
+		return dst
+	}
+	m.thought, m.joined = thought, true
+	if m.to == 0 {
+		return appendMember(dst, []byte(`"reasoning"`), thought)
+	}
+	more := len(thought) - (m.to - m.from)
+	if pics.to > m.to {
+		pics.from += more
+		pics.to += more
+	}
+	if r.callsEnd > m.to {
+		r.callsEnd += more
+	}
+	return slices.Replace(dst, m.from, m.to, thought...)
+}
+
 // pictures are the images of a delta or message: those of its own list, and those that stood among the parts of its
 // content, which go where OpenRouter's clients look for them.
 type pictures struct {
-	end   int    // where the list ends in what is written, 0 = there is none
-	empty bool   // the list
-	more  []byte // each behind a comma
+	from, to int    // where the value of its own member stands in what is written; to = 0: nowhere
+	keep     int    // how much of that stays: a list without its end, nothing of what is no list
+	more     []byte // each behind a comma
 }
 
 // note looks at a member that was written up to n.
 func (p *pictures) note(word, v []byte, n int) {
-	if string(word) == "images" && v[0] == '[' {
-		p.end, p.empty = n-1, len(bytes.TrimSpace(v[1:len(v)-1])) == 0
+	if string(word) != "images" {
+		return
+	}
+	p.from, p.to, p.keep = n-len(v), n, 0
+	if v[0] == '[' && len(bytes.TrimSpace(v[1:len(v)-1])) > 0 {
+		p.keep = len(v) - 1
 	}
 }
 
 // addPictures writes the images that stood among the parts of the content.
 func (r *rewriter) addPictures(dst []byte, p *pictures) []byte {
-	switch {
-	case len(p.more) == 0:
+	if len(p.more) == 0 {
 		return dst
-	case p.end == 0:
-		dst = append(append(comma(dst), `"images":[`...), p.more[1:]...)
-		dst = append(dst, ']')
-	default:
-		if p.empty {
-			p.more = p.more[1:]
-		}
-		dst = slices.Insert(dst, p.end, p.more...)
-		if r.callsEnd > p.end {
-			r.callsEnd += len(p.more)
-		}
 	}
 	r.fact.Content = true
-	return dst
+	list := append(p.more, ']')
+	if p.keep == 0 {
+		list[0] = '['
+	}
+	if p.to == 0 {
+		return append(append(comma(dst), `"images":`...), list...)
+	}
+	if r.callsEnd > p.to {
+		r.callsEnd += p.keep + len(list) - (p.to - p.from)
+	}
+	return slices.Replace(dst, p.from+p.keep, p.to, list...)
 }

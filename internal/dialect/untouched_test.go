@@ -215,6 +215,7 @@ func FuzzUntouched(f *testing.F) {
 			f.Add([]byte(c))
 		}
 	}
+	f.Add([]byte(`{"choices":[{"delta":{"reasoning":null,"content":[{"thinking":"hm"},{"type":"image","x":1}],"images":[ ],"reasoning_details":"x"}}]}`))
 	f.Add([]byte(`{"choices":[{"delta":{ "content" : "a" , "x":[ 1 ]},"y":1e400}],"z":{"z":-0}}`))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		out, c, err := stamp().AppendChunk(nil, in)
@@ -223,6 +224,15 @@ func FuzzUntouched(f *testing.F) {
 		}
 		if d := sameForeign(t, in, out); d != "" {
 			t.Errorf("\n in %s\nout %s\n%s", in, out, d)
+		}
+		if jsontext.Value(in).IsValid() && !jsontext.Value(out).IsValid() {
+			t.Errorf("a key stands twice, or worse:\n in %s\nout %s", in, out)
+		}
+		whole := bytes.ReplaceAll(in, []byte(`"delta"`), []byte(`"message"`))
+		if a, err := ReadAnswer(whole); err == nil && jsontext.Value(whole).IsValid() {
+			if out := a.Append(nil, stamp(), hearth.Bill{}); !jsontext.Value(out).IsValid() {
+				t.Errorf("whole: a key stands twice, or worse:\n in %s\nout %s", whole, out)
+			}
 		}
 	})
 }
