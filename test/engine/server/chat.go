@@ -136,10 +136,11 @@ func (m *collected) delta(d delta) error {
 		m.Reasoning += *d.Reasoning
 	}
 	for _, c := range d.Calls {
-		if c.Index == len(m.Calls) {
-			m.Calls = append(m.Calls, c)
+		if i := *c.Index; i < len(m.Calls) {
+			m.Calls[i].Function.Arguments += c.Function.Arguments
 		} else {
-			m.Calls[c.Index].Function.Arguments += c.Function.Arguments
+			c.Index = nil
+			m.Calls = append(m.Calls, c)
 		}
 	}
 	return nil

@@ -102,32 +102,29 @@ func Main(args []string) int {
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(ln) }()
 	log.Printf("loading model %s", f.load.Model)
-	if err := f.loadInto(s); err != nil {
+	m, err := f.model()
+	if err != nil {
 		log.Print(err)
 		log.Print("exiting due to model loading error")
 		return 1
 	}
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	s.Ready(m)
 	log.Printf("listening on http://%s", ln.Addr())
-	return s.run(web, served)
+	return s.run(web, served, signals)
 }
 
-func (f *flags) loadInto(s *Server) error {
+func (f *flags) model() (*llm.Model, error) {
 	if err := llm.Init(f.load.Lib, os.Stderr); err != nil {
-		return err
+		return nil, err
 	}
 	time.Sleep(f.loadDelay)
-	m, err := llm.Load(f.load)
-	if err != nil {
-		return err
-	}
-	s.Ready(m)
-	return nil
+	return llm.Load(f.load)
 }
 
 // run serves until it is told to stop.
-func (s *Server) run(web *http.Server, served <-chan error) int {
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+func (s *Server) run(web *http.Server, served <-chan error, signals <-chan os.Signal) int {
 	select {
 	case err := <-served:
 		log.Print(err)

@@ -14,7 +14,26 @@ import (
 // maxBody bounds a request body in bytes.
 const maxBody = 64 << 20
 
-// request is a chat request. A member of the wrong type is as good as absent, as in llama-server.
+// number is a member that may have the wrong type; it is as good as absent then, as in llama-server.
+type number[T any] struct{ v *T }
+
+func (n *number[T]) UnmarshalJSON(b []byte) error {
+	v := new(T)
+	if json.Unmarshal(b, v) == nil && string(b) != "null" {
+		n.v = v
+	}
+	return nil
+}
+
+// or is the number, or what stands for it.
+func (n number[T]) or(v T) T {
+	if n.v != nil {
+		return *n.v
+	}
+	return v
+}
+
+// request is a chat request.
 type request struct {
 	Messages []message       `json:"messages"`
 	Tools    json.RawMessage `json:"tools"`
@@ -28,18 +47,18 @@ type request struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
 
-	MaxTokens     *int            `json:"max_tokens"`
-	MaxCompletion *int            `json:"max_completion_tokens"`
-	Predict       *int            `json:"n_predict"`
+	MaxTokens     number[int]     `json:"max_tokens"`
+	MaxCompletion number[int]     `json:"max_completion_tokens"`
+	Predict       number[int]     `json:"n_predict"`
 	Stop          json.RawMessage `json:"stop"`
 	N             int             `json:"n"`
 	IgnoreEnd     bool            `json:"ignore_eos"`
 
-	Temperature *float32 `json:"temperature"`
-	TopP        *float32 `json:"top_p"`
-	MinP        *float32 `json:"min_p"`
-	TopK        *int32   `json:"top_k"`
-	Seed        *int64   `json:"seed"`
+	Temperature number[float32] `json:"temperature"`
+	TopP        number[float32] `json:"top_p"`
+	MinP        number[float32] `json:"min_p"`
+	TopK        number[int32]   `json:"top_k"`
+	Seed        number[int64]   `json:"seed"`
 }
 
 // message is one turn.
@@ -88,9 +107,9 @@ func readRequest(r *http.Request, slots int) (*request, *failure) {
 
 // limit is the number of tokens that the client allows, -1 = no limit.
 func (q *request) limit() int {
-	for _, n := range []*int{q.Predict, q.MaxCompletion, q.MaxTokens} {
-		if n != nil && *n >= 0 {
-			return *n
+	for _, n := range []number[int]{q.Predict, q.MaxCompletion, q.MaxTokens} {
+		if n := n.or(-1); n >= 0 {
+			return n
 		}
 	}
 	return -1
@@ -113,21 +132,10 @@ func (q *request) stops() []string {
 }
 
 func (q *request) sampling() llm.Sampling {
-	c := llm.Sampling{Temperature: 0.8, TopP: 0.95, MinP: 0.05, TopK: 40, Seed: rand.Uint32(), IgnoreEnd: q.IgnoreEnd}
-	if q.Temperature != nil {
-		c.Temperature = *q.Temperature
-	}
-	if q.TopP != nil {
-		c.TopP = *q.TopP
-	}
-	if q.MinP != nil {
-		c.MinP = *q.MinP
-	}
-	if q.TopK != nil {
-		c.TopK = *q.TopK
-	}
-	if q.Seed != nil && *q.Seed >= 0 {
-		c.Seed = uint32(*q.Seed)
+	c := llm.Sampling{Temperature: q.Temperature.or(0.8), TopP: q.TopP.or(0.95), MinP: q.MinP.or(0.05), TopK: q.TopK.or(40),
+		Seed: rand.Uint32(), IgnoreEnd: q.IgnoreEnd}
+	if seed := q.Seed.or(-1); seed >= 0 {
+		c.Seed = uint32(seed)
 	}
 	return c
 }

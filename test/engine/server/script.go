@@ -29,7 +29,7 @@ type delta struct {
 
 // call is a piece of a tool call: the first has the name, the others only arguments.
 type call struct {
-	Index    int            `json:"index"`
+	Index    *int           `json:"index,omitempty"` // nil in a whole answer
 	ID       string         `json:"id,omitempty"`
 	Type     string         `json:"type,omitempty"`
 	Function calledFunction `json:"function"`
@@ -83,13 +83,22 @@ func (s *script) run(end bool) error {
 func (s *script) begin(end bool) (bool, error) {
 	t := strings.TrimLeft(s.held, " \n\r\t")
 	if rest, ok := strings.CutPrefix(t, thinkOpen); ok {
-		s.held, s.state = strings.TrimLeft(rest, " \n"), (*script).thinking
+		s.held, s.state = rest, (*script).opening
 		return true, nil
 	}
 	if !end && strings.HasPrefix(thinkOpen, t) {
 		return false, nil
 	}
 	s.state = (*script).content
+	return true, nil
+}
+
+// opening drops the white space before the reasoning.
+func (s *script) opening(bool) (bool, error) {
+	if s.held = strings.TrimLeft(s.held, " \n"); s.held == "" {
+		return false, nil
+	}
+	s.state = (*script).thinking
 	return true, nil
 }
 
@@ -184,7 +193,7 @@ func (s *script) callHead(end bool) (bool, error) {
 	}
 	name := s.held[m[2]:m[3]]
 	s.held, s.args, s.state = s.held[m[1]-1:], nesting{}, (*script).callArguments
-	c := call{Index: s.calls, ID: rand.Text(), Type: "function", Function: calledFunction{Name: name}}
+	c := call{Index: new(s.calls), ID: rand.Text(), Type: "function", Function: calledFunction{Name: name}}
 	s.calls++
 	return true, s.emit(delta{Calls: []call{c}})
 }
@@ -196,7 +205,7 @@ func (s *script) callArguments(end bool) (bool, error) {
 	text := s.held[:n]
 	s.held = s.held[n:]
 	if text != "" {
-		if err := s.emit(delta{Calls: []call{{Index: s.calls - 1, Function: calledFunction{Arguments: text}}}}); err != nil {
+		if err := s.emit(delta{Calls: []call{{Index: new(s.calls - 1), Function: calledFunction{Arguments: text}}}}); err != nil {
 			return false, err
 		}
 	}
