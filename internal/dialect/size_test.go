@@ -1,6 +1,9 @@
 package dialect
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestAppendChunk_size(t *testing.T) {
 	for _, c := range []struct {
@@ -27,4 +30,24 @@ func TestAppendChunk_size(t *testing.T) {
 			t.Errorf("Size %d, %v", got.Size, err)
 		}
 	})
+}
+
+// TestEstimate_CountsWhatTheModelReads: messages, tools and the response format, wherever they stand, and nothing beside.
+func TestEstimate_CountsWhatTheModelReads(t *testing.T) {
+	size := func(body string) int {
+		c, err := DecodeChat([]byte(body), bytesCount)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Estimate
+	}
+	const tools, format = `"tools":[{"type":"function","function":{"name":"f"}}]`, `"response_format":{"type":"json_object"}`
+	bare, full := size(`{`+msgs+`}`), size(`{`+msgs+`,`+tools+`,`+format+`}`)
+	beside := `"x":"` + strings.Repeat("x", 5000) + `","metadata":{"a":"` + strings.Repeat("m", 500) + `"}`
+	if got := size(`{` + beside + ` , ` + msgs + `}`); got != bare {
+		t.Errorf("%d tokens with other keys before the messages, %d without", got, bare)
+	}
+	if got := size(`{` + format + `,` + beside + `, ` + tools + `,` + msgs + `}`); got != full || full <= bare+len(tools)-len(`"tools":`) {
+		t.Errorf("%d tokens in another order, %d before, %d without tools", got, full, bare)
+	}
 }
