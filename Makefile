@@ -6,7 +6,7 @@ MAKEFLAGS += --no-print-directory
 
 BIN      := bin
 TOOL     := go tool -modfile=$(CURDIR)/tools/go.mod
-NESTED   := bench .ci
+NESTED   := bench .ci test/engine
 FUZZTIME ?= 10s
 COUNT    ?= 6
 PKG      ?= ./...

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -41,11 +42,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	if err := m.Write(f); err != nil {
-		f.Close()
-		return err
-	}
-	return f.Close()
+	return errors.Join(m.Write(f), f.Close())
 }
 
 func answer(name, say, think, tool, arguments string) string {
