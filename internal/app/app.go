@@ -3,6 +3,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,7 @@ import (
 	"myip.co.kr/hearth/internal/upstream"
 )
 
-// writeLimit ends a stream whose caller takes nothing for so long.
+// writeLimit is what Options.WriteLimit is if it is not given.
 const writeLimit = 30 * time.Second
 
 // Options are what a command decides, not the configuration.
@@ -41,6 +42,8 @@ type Options struct {
 	FirstKeys func(admin, user string) error
 	// Dial and LocalDial make the connections to providers and to engines, nil = as usual.
 	Dial, LocalDial upstream.Dialer
+	// WriteLimit ends a stream whose caller takes nothing for so long, 0 = half a minute.
+	WriteLimit time.Duration
 }
 
 // App is a built gateway. Serve runs it, Close ends what Serve did not.
@@ -95,7 +98,7 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (a *App, err error
 	if err != nil {
 		return a, err
 	}
-	opt.UserSalt = salt
+	opt.UserSalt, opt.WriteLimit = salt, cmp.Or(o.WriteLimit, writeLimit)
 	tracker, windows := health.NewTracker(a.Catalog), routing.NewWindows(len(a.Catalog.Endpoints))
 	rel := relay.New(opt, relay.Parts{
 		Catalog: a.Catalog, Fleet: a.fleet, Health: tracker, Upstream: a.upstream, Ledger: a.ledger, Windows: windows,
@@ -126,7 +129,7 @@ func fetcher(cfg *config.Config, version string) *media.Fetcher {
 func relayOptions(cfg *config.Config) (relay.Options, error) {
 	zone, err := cfg.Location()
 	return relay.Options{
-		HeaderPrefix: cfg.HeadersPrefix, IDPrefix: cfg.GenerationPrefix, WriteLimit: writeLimit, Zone: zone,
+		HeaderPrefix: cfg.HeadersPrefix, IDPrefix: cfg.GenerationPrefix, Zone: zone,
 		MaxBody: int64(cfg.Request.MaxBody), MaxBodyTotal: int64(cfg.Request.MaxBodyTotal),
 		MaxAttempts: cfg.MaxAttempts, EarlyHeaders: cfg.EarlyHeaders, KeepAlive: cfg.KeepAlive, LastResort: cfg.Cooldown.LastResort,
 	}, err

@@ -37,7 +37,7 @@ local: {media_urls: fetch}
 		t.Fatal(err)
 	}
 	want := relay.Options{
-		HeaderPrefix: "X-Acme", IDPrefix: "acme-", MaxBody: 1 << 20, MaxBodyTotal: 2 << 20, WriteLimit: writeLimit, Zone: zone,
+		HeaderPrefix: "X-Acme", IDPrefix: "acme-", MaxBody: 1 << 20, MaxBodyTotal: 2 << 20, Zone: zone,
 		MaxAttempts: 3, EarlyHeaders: 20 * time.Second, KeepAlive: 7 * time.Second, LastResort: true,
 	}
 	same := cmp.Comparer(func(a, b *time.Location) bool { return a.String() == b.String() })

@@ -10,36 +10,40 @@ import (
 )
 
 // badBodies are no chat requests. param is the field that the error names.
-var badBodies = []struct{ name, body, param string }{
-	{"nothing", "", ""},
-	{"not JSON", "model=author/model", ""},
-	{"half of the JSON", plainQuestion[:40], ""},
-	{"rubbish behind it", plainQuestion + "}", ""},
-	{"a list", "[" + plainQuestion + "]", ""},
-	{"a comma too many", strings.Replace(plainQuestion, "}]}", "}],}", 1), ""},
-	{"the model twice", `{"model":"author/model","model":"author/sister",` + hi + `}`, "model"},
-	{"the model twice, in capitals", `{"model":"author/model","MODEL":"author/sister",` + hi + `}`, "MODEL"},
-	{"the model twice, escaped", `{"model":"author/model","\u006dodel":"author/sister",` + hi + `}`, "model"},
-	{"provider.only twice", `{"provider":{"only":["local-gpu"],"only":["primary"]},` + hi + `}`, "provider.only"},
-	{"broken UTF-8 in the model", "{\"model\":\"author/mod\xffel\"," + hi + "}", "model"},
-	{"ten thousand models", `{"models":[` + strings.Repeat(`"author/model",`, 9_999) + `"author/model"],` + hi + `}`, "models"},
-	{"a model of a megabyte", `{"model":"` + strings.Repeat("m", 1<<20) + `",` + hi + `}`, "model"},
-	{"a hundred thousand brackets", `{"x":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `,` + hi + `}`, ""},
-	{"a hundred thousand braces", `{"x":` + strings.Repeat(`{"a":`, 100_000) + "1" + strings.Repeat("}", 100_000) + `,` + hi + `}`, ""},
-	{"brackets without end", `{"messages":` + strings.Repeat("[", 1_000_000), "messages[0]"},
-	{"brackets in a message", `{"messages":[{"role":"user","content":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `}]}`, ""},
-	{"a number beyond all numbers", `{"max_tokens":1e999999999,` + hi + `}`, "max_tokens"},
-	{"a number of a megabyte", `{"max_tokens":` + strings.Repeat("9", 1<<20) + `,` + hi + `}`, "max_tokens"},
-	{"messages as a text", `{"messages":"hi"}`, "messages"},
-	{"a web search", `{"plugins":[{"id":"web"}],` + hi + `}`, "plugins[0].id"},
+func badBodies() []badBody {
+	return []badBody{
+		{"nothing", "", ""},
+		{"not JSON", "model=author/model", ""},
+		{"half of the JSON", plainQuestion[:40], ""},
+		{"rubbish behind it", plainQuestion + "}", ""},
+		{"a list", "[" + plainQuestion + "]", ""},
+		{"a comma too many", strings.Replace(plainQuestion, "}]}", "}],}", 1), ""},
+		{"the model twice", `{"model":"author/model","model":"author/sister",` + hi + `}`, "model"},
+		{"the model twice, in capitals", `{"model":"author/model","MODEL":"author/sister",` + hi + `}`, "MODEL"},
+		{"the model twice, escaped", `{"model":"author/model","\u006dodel":"author/sister",` + hi + `}`, "model"},
+		{"provider.only twice", `{"provider":{"only":["local-gpu"],"only":["primary"]},` + hi + `}`, "provider.only"},
+		{"broken UTF-8 in the model", "{\"model\":\"author/mod\xffel\"," + hi + "}", "model"},
+		{"ten thousand models", `{"models":[` + strings.Repeat(`"author/model",`, 9_999) + `"author/model"],` + hi + `}`, "models"},
+		{"a model of a megabyte", `{"model":"` + strings.Repeat("m", 1<<20) + `",` + hi + `}`, "model"},
+		{"a hundred thousand brackets", `{"x":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `,` + hi + `}`, ""},
+		{"a hundred thousand braces", `{"x":` + strings.Repeat(`{"a":`, 100_000) + "1" + strings.Repeat("}", 100_000) + `,` + hi + `}`, ""},
+		{"brackets without end", `{"messages":` + strings.Repeat("[", 1_000_000), "messages[0]"},
+		{"brackets in a message", `{"messages":[{"role":"user","content":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `}]}`, ""},
+		{"a number beyond all numbers", `{"max_tokens":1e999999999,` + hi + `}`, "max_tokens"},
+		{"a number of a megabyte", `{"max_tokens":` + strings.Repeat("9", 1<<20) + `,` + hi + `}`, "max_tokens"},
+		{"messages as a text", `{"messages":"hi"}`, "messages"},
+		{"a web search", `{"plugins":[{"id":"web"}],` + hi + `}`, "plugins[0].id"},
+	}
 }
+
+type badBody struct{ name, body, param string }
 
 // Whatever the body, the answer is an error in JSON that a program can read, and no upstream hears of it.
 func TestMalformedBodies(t *testing.T) {
 	t.Parallel()
 	up := serve(t, well(twenty))
 	g := start(t, setup{primary: up.url()})
-	for _, c := range badBodies {
+	for _, c := range badBodies() {
 		t.Run(c.name, func(t *testing.T) {
 			a := g.chat(t, c.body)
 			got := a.read()

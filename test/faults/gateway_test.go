@@ -123,6 +123,8 @@ func start(t testing.TB, s setup) *gateway {
 	t.Helper()
 	g := &gateway{t: t, log: new(lockedLog)}
 	dir := t.TempDir()
+	h := furnish(t, dir)
+	g.admin, g.user = h.admin, h.user
 	cfg, err := config.Parse(filepath.Join(dir, "hearth.yaml"), []byte(s.yaml(dir)), nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -130,7 +132,6 @@ func start(t testing.TB, s setup) *gateway {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.options.Log = slog.New(slog.NewTextHandler(g.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	s.options.Version = "test"
-	s.options.FirstKeys = func(admin, user string) error { g.admin, g.user = admin, user; return nil }
 	if g.app, err = app.Open(ctx, cfg, s.options); err != nil {
 		cancel()
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -15,11 +16,10 @@ import (
 	"time"
 )
 
-// leavers is how many callers of each kind leave.
-const (
-	leavers = 1000
-	atOnce  = 32
-)
+// leavers is how many callers of each kind leave; enough that one goroutine in ten of them would be seen.
+var leavers = flag.Int("leavers", 200, "how many callers of each kind leave")
+
+const atOnce = 32
 
 // awaited hears of requests when they have come to the upstream, by the number in their prompt.
 type awaited struct {
@@ -70,7 +70,7 @@ var leavings = []leaving{
 	{name: "while waiting for a slot", more: streaming, play: script{stall}, wait: true},
 }
 
-// After a thousand callers that left there is nothing of them: no goroutine, no descriptor, no place in the slot taken,
+// After hundreds of callers that left there is nothing of them: no goroutine, no descriptor, no place in the slot taken,
 // no request running upstream, nobody blamed.
 func TestLeaving(t *testing.T) {
 	for i := range leavings {
@@ -113,7 +113,7 @@ func (c *leaving) run(t *testing.T, slot bool) {
 		leave(n)
 	}
 	before := g.census()
-	crowd(leavers, func(n int) {
+	crowd(*leavers, func(n int) {
 		if !t.Failed() { // one is enough
 			leave(atOnce + n)
 		}

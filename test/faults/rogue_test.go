@@ -293,6 +293,9 @@ func (l *link) pause(d time.Duration) bool {
 
 func say(text string) act { return func(l *link) bool { return l.say(text) } }
 
+// tell says a text that is made when it is said: the program is also the engine of slots, and starts often.
+func tell(text func() string) act { return func(l *link) bool { return l.say(text()) } }
+
 func wait(d time.Duration) act { return func(l *link) bool { return l.pause(d) } }
 
 // stall says nothing more until the peer leaves.

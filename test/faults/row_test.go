@@ -45,6 +45,7 @@ type row struct {
 	blame    blame
 	status   string // of the primary's attempt in the record: a number, or null; "" = either
 	text     string // what the caller gets in the stead of the twenty words, of byPrimary
+	mib      int    // likewise that many MiB of one line, not kept with the row
 	silent   bool   // byPrimary: no words at all
 	unbilled bool   // the answer costs nothing: the upstream counted nothing
 	words    int    // of a broken stream: how many of the twenty words came before the error
@@ -169,11 +170,7 @@ func (m *mode) judge(t *testing.T, s *scene, a *answer) {
 		m.answered(t, a, got, rec, "Backup", backupText)
 		m.first(t, rec, 2)
 	case byPrimary:
-		text := m.text
-		if text == "" && !m.silent {
-			text = twenty
-		}
-		m.answered(t, a, got, rec, "Primary", text)
+		m.answered(t, a, got, rec, "Primary", m.expected())
 		if s.backup.chats.Load() != 0 {
 			t.Errorf("the backup was asked for an answer that the primary gave")
 		}
@@ -183,6 +180,17 @@ func (m *mode) judge(t *testing.T, s *scene, a *answer) {
 			t.Errorf("the answer had begun, and the backup was asked all the same")
 		}
 	}
+}
+
+// expected is the text of the primary's answer.
+func (m *mode) expected() string {
+	switch {
+	case m.mib > 0:
+		return line(m.mib)
+	case m.text == "" && !m.silent:
+		return twenty
+	}
+	return m.text
 }
 
 // which finds out what an outcome that is left open was.
@@ -204,7 +212,7 @@ func (m *mode) answered(t *testing.T, a *answer, got *reading, rec *record, prov
 	if got.provider != provider || got.text != text || got.model != model {
 		t.Errorf("want %q from %s, got %.300q from %s (%s)", text, provider, got.text, got.provider, got.model)
 	}
-	if m.text == "" && !m.silent && (got.finish != "stop" || *got.usage.Completion != 20) {
+	if m.text == "" && m.mib == 0 && !m.silent && (got.finish != "stop" || *got.usage.Completion != 20) {
 		t.Errorf("finish_reason %q, usage %d", got.finish, *got.usage.Completion)
 	}
 	if rec.Status != 200 || rec.Error != nil || rec.Provider == nil || *rec.Provider != provider || rec.free() != m.unbilled {

@@ -10,7 +10,7 @@ import (
 
 // as is the complete stream in other clothes: the text of the events after a change.
 func as(change func(string) string) script {
-	return script{say(sseHead + part(change(fullBody())) + lastPart)}
+	return script{tell(func() string { return sseHead + part(change(fullBody())) + lastPart })}
 }
 
 func replaced(old, by string) func(string) string {
@@ -60,8 +60,8 @@ var clothes = []row{
 		at := strings.Index(body, "하")
 		return pieces(part(body[:at+1]), part(body[at+1:at+2]), part(body[at+2:at+5]), part(body[at+5:]), lastPart)(l)
 	}}},
-	{name: "a line of 2 MiB", want: byPrimary, text: line(2), stream: long(2), whole: script{say(reply("200 OK", whole(line(2))))}},
-	{name: "a line of 6 MiB", heavy: true, want: byPrimary, text: line(6), stream: long(6), whole: script{say(reply("200 OK", whole(line(6))))}},
+	{name: "a line of 2 MiB", want: byPrimary, mib: 2, stream: long(2), whole: longWhole(2)},
+	{name: "a line of 6 MiB", heavy: true, want: byPrimary, mib: 6, stream: long(6), whole: longWhole(6)},
 	{name: "a comment of 6 MiB", heavy: true, want: byPrimary, stream: as(func(s string) string { return ":" + line(6) + "\n" + s })},
 	{name: "pieces with extensions, and trailers", want: byPrimary, stream: script{say(sseHead + strings.Replace(part(fullBody()), "\r\n", ";name=value\r\n", 1) + "0\r\nX-Checksum: 1\r\n\r\n")}},
 	{name: "HTTP/1.0", want: byPrimary, stream: of("HTTP/1.0 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"), whole: script{say("HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n" + whole(twenty)), hangUp}},
@@ -95,7 +95,13 @@ const hangul = "안녕하세요 여러분"
 func line(mib int) string { return strings.Repeat("x", mib<<20) }
 
 func long(mib int) script {
-	return script{say(sseHead + parts(roleEvent, word(line(mib)), finishEvent, usageEvent) + part(done) + lastPart)}
+	return script{tell(func() string {
+		return sseHead + parts(roleEvent, word(line(mib)), finishEvent, usageEvent) + part(done) + lastPart
+	})}
+}
+
+func longWhole(mib int) script {
+	return script{tell(func() string { return reply("200 OK", whole(line(mib))) })}
 }
 
 func zipped(text string) string {
