@@ -159,6 +159,7 @@ type Slot struct {
 	Docker     string            // docker: unix:///path or http(s)://host:port of the Engine API
 	// UpstreamModel is the engine's name of the model, as the operator wrote it; "" = not said.
 	UpstreamModel string
+	Context       int           // tokens of one request, as the operator wrote it; 0 = as the engine says
 	OnExit        string        // "stop" or "keep": what becomes of the engine when the gateway ends
 	MinFree       int64         // bytes of device memory that must be free before a start, 0 = not looked at
 	URL           string        // not exec: base URL of the engine, without /v1

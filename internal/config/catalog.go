@@ -118,7 +118,7 @@ func (s *Slot) slot(node *hearth.Node, model *hearth.Model) *hearth.Slot {
 		Name: s.Name, Node: node, Model: model, Driver: s.Driver, Engine: orElse(s.Engine, s.Preset), StrictKeys: s.StrictKeys,
 		Command: s.Command, Env: s.Env, Dir: s.Dir, Port: s.Port,
 		Actions: hearth.Actions{Start: s.Start.act(), Stop: s.Stop.act(), Status: s.Status.act()}, Preset: s.Preset,
-		Container: s.Container, Docker: strings.TrimRight(s.Docker, "/"), UpstreamModel: s.UpstreamModel,
+		Container: s.Container, Docker: strings.TrimRight(s.Docker, "/"), UpstreamModel: s.UpstreamModel, Context: s.Context,
 		OnExit: s.OnExit, MinFree: int64(s.MinFree),
 		URL: strings.TrimRight(s.URL, "/"), APIKey: s.APIKey, Probe: s.Probe,
 		Concurrency: s.Concurrency, Queue: s.Queue, Wait: s.Wait, QueueWait: s.QueueWait,
