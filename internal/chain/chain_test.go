@@ -196,3 +196,24 @@ func backwards(tier []hearth.Candidate) {
 		tier[i].Reason = "backwards"
 	}
 }
+
+// TestBuild_FromTheCatalogAlone: where nothing is known of the present, every slot sleeps and every endpoint is healthy.
+func TestBuild_FromTheCatalogAlone(t *testing.T) {
+	s := newScene()
+	s.node("gpu-2", hearth.SlotView{})
+	s.at(localGemma).Slot.Engine = "llama-server"
+	req := with(ask(exaone, gemma), hearth.Preferences{MaxLatency: hearth.Percentiles{P50: 1}})
+	in := s.input(t, &req)
+	in.Views = Views{Catalog: in.Views.Catalog}
+	c, err := Build(in)
+	if err != nil || !slices.Equal(lines(c.Candidates), []string{localExaone, localGemma, node2, acmeGemma, betaGemma}) {
+		t.Fatal(lines(c.Candidates), err)
+	}
+	if rest := Rerank(in, c.Candidates[1], c.Candidates[2:]); !slices.Equal(lines(rest), []string{node2, acmeGemma, betaGemma}) {
+		t.Errorf("reranked: %v", lines(rest))
+	}
+	req = with(hearth.Request{Models: []string{gemma + ":nitro"}, Estimate: 40000}, hearth.Preferences{Only: []string{"local-gpu"}})
+	if c, err = Build(in); err == nil || Recount(in, c) != nil {
+		t.Errorf("%v; a slot that sleeps is asked to count", err)
+	}
+}
