@@ -34,6 +34,7 @@ func TestToolCalls(t *testing.T) {
 		{"a known name", []string{"g", "f"}, []string{one(`{"name":"\u0066","arguments":"{}"}`), end("tool_calls")}, 1, 0},
 		{"an unknown name", []string{"g"}, []string{one(`{"name":"f","arguments":"{}"}`), end("tool_calls")}, 1, 1},
 		{"more than is kept", nil, []string{one(`{"name":"f","arguments":"{"}`), more(`"` + big + `"`), end("tool_calls")}, 1, 0},
+		{"more than is kept, and more behind it", nil, []string{one(`{"name":"f","arguments":"{"}`), more(`"` + big + `"`), more(`"no"`), end("tool_calls")}, 1, 0},
 		{"two, one of them bad", nil, []string{one(`{"name":"f","arguments":"{}"}`), `{"choices":[{"index":0,"delta":{"tool_calls":[{"index":1,"id":"b","function":{"name":"g","arguments":"no"}}]}}]}`, end("tool_calls")}, 2, 1},
 		{"of two choices, the one that was cut off is let off", nil, []string{
 			`{"choices":[{"index":0,"delta":{"tool_calls":[{"id":"a","function":{"name":"f","arguments":"{"}}]}},{"index":1,"delta":{"tool_calls":[{"id":"a","function":{"name":"f","arguments":"{"}}]}}]}`,
