@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"myip.co.kr/hearth"
 	"myip.co.kr/hearth/internal/slot"
@@ -39,7 +40,10 @@ type Options struct {
 
 // Drivers makes the drivers of slots. It is safe for concurrent use.
 type Drivers struct {
-	o Options
+	o          Options
+	id         string
+	ports      ports
+	memoryWait time.Duration
 }
 
 // New prepares the directory, if there is one.
@@ -50,12 +54,18 @@ func New(o Options) (*Drivers, error) {
 	if o.LockDir == "" {
 		o.LockDir = filepath.Join(o.Dir, "nodes")
 	}
-	d := &Drivers{o: o}
+	d := &Drivers{o: o, id: o.ID, ports: ports{first: o.Ports[0], last: o.Ports[1]}, memoryWait: memoryWait}
 	if o.Dir == "" {
 		return d, nil
 	}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory of the slots: %w", err)
+	}
+	if d.id == "" {
+		var err error
+		if d.id, err = dirID(o.Dir); err != nil {
+			return nil, err
+		}
 	}
 	return d, nil
 }
@@ -67,7 +77,7 @@ func (d *Drivers) For(s *hearth.Slot) (slot.Driver, error) {
 		if len(s.Command) == 0 || s.Command[0] == "" {
 			return nil, errors.New("driver exec needs a command")
 		}
-		return execDriver{d.o.Log}, nil
+		return execDriver{d}, nil
 	case Always:
 		u, err := url.Parse(s.URL)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {

@@ -2,16 +2,10 @@ package driver
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"os/exec"
-	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -22,244 +16,237 @@ import (
 
 const (
 	bindTries = 3
-	// pipeWait is how long the output of a process that has exited is waited for: a grandchild may hold the pipe.
-	pipeWait = 500 * time.Millisecond
-	// killWait is how long a killed process may take to be gone.
-	killWait = 5 * time.Second
-	// groupPoll is the pace of looking whether a killed group is gone.
-	groupPoll = 5 * time.Millisecond
+	// restWait is how long the end of what an engine left behind may keep its own end from being told.
+	restWait = time.Second
+	// adoptedPoll is the pace of looking whether an engine that is not our child is still there.
+	adoptedPoll = 200 * time.Millisecond
 )
 
 // execDriver runs an engine as a child process in a process group of its own.
-type execDriver struct{ log *slog.Logger }
+type execDriver struct{ d *Drivers }
 
-func (d execDriver) Start(ctx context.Context, s *hearth.Slot) (slot.Engine, error) {
-	if err := ctx.Err(); err != nil {
+func (e execDriver) Start(ctx context.Context, s *hearth.Slot) (slot.Engine, error) {
+	if e.d.o.Dir == "" {
+		return nil, errors.New("start the engine: there is no directory to record it in")
+	}
+	locks, err := e.d.seize(ctx, s)
+	if err != nil {
 		return nil, err
 	}
-	p := &process{conf: s, log: d.log.With("slot", s.Name), probe: newProber(), exited: make(chan struct{})}
-	if err := p.launch(); err != nil {
+	if err := e.d.room(ctx, s); err != nil {
+		closeAll(locks)
+		return nil, err
+	}
+	p := e.d.process(s)
+	if err := p.launch(locks, true); err != nil {
 		return nil, err
 	}
 	go p.supervise()
 	return p, nil
 }
 
-// process is one engine of the exec driver. Until it is ready it may be several processes, one after the other:
-// a free port can be taken by somebody else before the engine binds it.
+// process is one engine of the exec driver, started here or adopted. Until it is ready it may be several processes, one
+// after the other: a free port can be taken by somebody else before the engine binds it.
 type process struct {
+	d      *Drivers
 	conf   *hearth.Slot
 	log    *slog.Logger
 	probe  *prober
-	output tail
+	output output
 	exited chan struct{}
 	err    error // how it ended; set before exited is closed
 
 	mu       sync.Mutex
-	cmd      *exec.Cmd
-	url      string
-	key      hearth.Secret
-	ready    bool // a probe has said yes: it will not be launched again
-	stopping bool
+	cmd      *exec.Cmd // nil: adopted
+	now      record
+	ready    bool          // a probe has said yes: it will not be launched again
+	stopping bool          // Stop clears what is left, not supervise
+	gone     bool          // Stop has seen that nothing is left
+	once     sync.Once     // closes cleared
+	cleared  chan struct{} // closed when Stop has done its part, or could not
+	left     chan struct{} // closed when the engine is to go on without us
 }
 
-// launch starts the process.
-func (p *process) launch() error {
-	port := p.conf.Port
-	if port == 0 {
-		var err error
-		if port, err = freePort(); err != nil {
-			return err
-		}
+func (d *Drivers) process(s *hearth.Slot) *process {
+	return &process{
+		d: d, conf: s, log: d.o.Log.With("slot", s.Name), probe: newProber(), output: output{path: d.file(s.Name, ".log")},
+		exited: make(chan struct{}), cleared: make(chan struct{}), left: make(chan struct{}),
 	}
-	key := hearth.Secret(rand.Text())
-	fill := strings.NewReplacer("${port}", strconv.Itoa(port), "${model}", p.conf.Model.ID, "${api_key}", key.Reveal())
-	args := make([]string, len(p.conf.Command))
-	for i, a := range p.conf.Command {
-		args[i] = fill.Replace(a)
-	}
-	cmd := exec.Command(args[0], args[1:]...)
-	cmd.Env = environment(p.conf.Env, fill)
-	cmd.Dir = p.conf.Dir
-	cmd.Stdout, cmd.Stderr = &p.output, &p.output
-	cmd.WaitDelay = pipeWait
-	// No Pdeathsig: it would fire when the thread that started the process ends, not when the gateway does.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.stopping {
-		return errors.New("start the engine: it is to be stopped already")
-	}
-	p.output.begin()
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start the engine: %w", err)
-	}
-	p.cmd, p.url, p.key = cmd, "http://"+net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), ""
-	if usesKey(p.conf) {
-		p.key = key
-	}
-	return nil
 }
 
-// usesKey says whether the slot hands this start's random API key to its engine.
-func usesKey(s *hearth.Slot) bool {
-	const key = "${api_key}"
-	for _, v := range s.Env {
-		if strings.Contains(v.Reveal(), key) {
-			return true
-		}
-	}
-	return slices.ContainsFunc(s.Command, func(a string) bool { return strings.Contains(a, key) })
-}
-
-// freePort finds a port that nobody listens on now.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
-}
-
-// environment is what an engine may see: what it needs of ours to find its libraries and devices, and the slot's own.
-func environment(own map[string]hearth.Secret, fill *strings.Replacer) []string {
-	var env []string
-	for _, kv := range os.Environ() {
-		name, _, _ := strings.Cut(kv, "=")
-		switch {
-		case name == "PATH", name == "HOME", name == "LANG", name == "LD_LIBRARY_PATH",
-			strings.HasPrefix(name, "CUDA_"), strings.HasPrefix(name, "HIP_"):
-			if _, ok := own[name]; !ok {
-				env = append(env, kv)
-			}
-		}
-	}
-	for name, v := range own {
-		env = append(env, name+"="+fill.Replace(v.Reveal()))
-	}
-	return env
-}
-
-// supervise waits for the end of the process, clears its group, and launches it again if only its port was taken.
+// supervise waits for the end of the process, clears what it left behind, and launches it again if only its port was
+// taken.
 func (p *process) supervise() {
 	defer close(p.exited)
 	defer p.probe.close()
 	for try := 1; ; try++ {
-		_ = p.cmd.Wait() // the process state says more
-		pid, state := p.cmd.Process.Pid, p.cmd.ProcessState
-		_ = syscall.Kill(-pid, syscall.SIGKILL) // what it left behind; normally there is nobody
-		p.err = exitError(state)
-		if try == bindTries || p.conf.Port != 0 || state.Success() || !p.output.saysBind() || !p.again() {
+		child, r := p.present()
+		if child == nil {
+			p.err = p.watch(r.leader())
+		} else {
+			awaitExit(r.PID)
+		}
+		if !p.clear(child != nil, r) { // while a child is not buried, its group can be nobody else's
+			try = bindTries
+		}
+		if child != nil {
+			_ = child.Wait() // the process state says more
+			p.err = exitError(child.ProcessState)
+		}
+		if try == bindTries || !p.bindFailed(child, r) {
 			return
 		}
 		p.log.Warn("engine could not bind its port, trying another", "try", try+1)
-		if err := p.launch(); err != nil {
+		if err := p.again(); err != nil {
 			p.log.Warn("engine could not be launched again", "error", err)
 			return
 		}
 	}
 }
 
-// again says whether another launch makes sense.
-func (p *process) again() bool {
+// present is the process as it is now.
+func (p *process) present() (*exec.Cmd, record) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return !p.ready && !p.stopping
+	return p.cmd, p.now
 }
 
-func exitError(s *os.ProcessState) error {
-	if w, ok := s.Sys().(syscall.WaitStatus); ok && w.Signaled() {
-		return &slot.ExitError{Code: -1, Signal: w.Signal().String()}
+// watch returns when an adopted process has ended, or is left alone.
+func (p *process) watch(leader proc) error {
+	tick := time.NewTicker(adoptedPoll)
+	defer tick.Stop()
+	for {
+		if now, err := look(leader.pid); err != nil || now.dead || !now.same(leader) {
+			return errors.New("engine that an earlier gateway started has ended")
+		}
+		select {
+		case <-p.left:
+			return nil
+		case <-p.cleared:
+		case <-tick.C:
+		}
 	}
-	return &slot.ExitError{Code: s.ExitCode()}
+}
+
+// clear ends what the leader has left behind. If the engine is being stopped, that is Stop's part, and is waited for. It
+// returns false when there must be no other launch.
+func (p *process) clear(child bool, r record) bool {
+	p.mu.Lock()
+	stopping := p.stopping
+	p.mu.Unlock()
+	select {
+	case <-p.left:
+		return false
+	default:
+	}
+	if stopping {
+		<-p.cleared
+		return false
+	}
+	rest := ending{d: p.d, name: p.conf.Name, leader: r.leader(), child: child, force: restWait}
+	if err := rest.run(context.Background()); err != nil {
+		p.log.Warn("what an engine left behind has not ended", "error", err)
+		return false
+	}
+	return true
+}
+
+// bindFailed says whether the process ended for its port, so that another launch makes sense.
+func (p *process) bindFailed(child *exec.Cmd, r record) bool {
+	if child == nil || p.conf.Port != 0 || child.ProcessState.Success() {
+		return false
+	}
+	p.mu.Lock()
+	again := !p.ready && !p.stopping
+	p.mu.Unlock()
+	if !again {
+		return false
+	}
+	if p.output.saysBind() {
+		return true
+	}
+	taken, err := listeners(r.Port) // it has not said so, but nothing of ours is left that could listen there
+	return err == nil && len(taken) > 0
+}
+
+// again launches the process once more.
+func (p *process) again() error {
+	_, r := p.present()
+	p.d.ports.giveBack(r.Port)
+	ctx, cancel := context.WithTimeout(context.Background(), restWait)
+	defer cancel()
+	locks, err := p.d.seize(ctx, p.conf)
+	if err != nil {
+		return err
+	}
+	return p.launch(locks, false)
 }
 
 func (p *process) URL() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.url
+	_, r := p.present()
+	return r.url()
 }
 
 func (p *process) APIKey() hearth.Secret {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.key
+	_, r := p.present()
+	return hearth.Secret(r.Key)
 }
 
 func (p *process) Exited() <-chan struct{} { return p.exited }
 func (p *process) ExitError() error        { return p.err }
 func (p *process) LogTail() []string       { return p.output.last() }
 
-// Probe takes every failure of the network as "not yet": the end of the process is seen without asking.
-func (p *process) Probe(ctx context.Context) (slot.Report, error) {
-	url := p.URL()
-	ready, err := p.probe.ask(ctx, url, p.conf.Probe, p.APIKey())
-	var refused *refusedError
-	if err != nil && !errors.As(err, &refused) {
-		return slot.Report{}, nil
-	}
-	if ready {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if ready = url == p.url; ready { // else it is another process's answer
-			p.ready = true
-		}
-	}
-	return slot.Report{Ready: ready}, err
-}
-
-// Leave would let the engine go on.
-func (p *process) Leave() error { return errors.New("leave the engine: it ends with the gateway") }
-
-// Stop asks the whole group to end, kills it after grace or when ctx ends, and returns when it is gone.
-func (p *process) Stop(ctx context.Context, grace time.Duration) error {
-	p.signal(syscall.SIGTERM)
-	if !within(p.exited, ctx.Done(), grace) {
-		p.signal(syscall.SIGKILL)
-		if !within(p.exited, nil, killWait) {
-			return errors.New("stop the engine: the killed process has not ended")
-		}
-	}
+// Leave lets the engine go on. Its record stays, and says what the next gateway needs.
+func (p *process) Leave() error {
 	p.mu.Lock()
-	pid := p.cmd.Process.Pid
-	p.mu.Unlock()
-	for end := time.Now().Add(killWait); groupAlive(pid); {
-		if time.Now().After(end) {
-			return errors.New("stop the engine: a process of its group has not ended")
-		}
-		within(nil, nil, groupPoll)
+	defer p.mu.Unlock()
+	select {
+	case <-p.exited:
+		return errors.New("leave the engine: it has ended")
+	case <-p.left:
+		return nil
+	default:
 	}
+	if p.stopping {
+		return errors.New("leave the engine: it is being stopped")
+	}
+	close(p.left)
+	p.probe.close()
 	return nil
 }
 
-// signal sends s to the group, unless the process was seen to end: its number could be somebody else's by then.
-func (p *process) signal(s syscall.Signal) {
+// Stop ends everything that the start has brought about, and returns when nothing of it is left. The record goes first: a
+// gateway that dies meanwhile must not hand the engine to the next one.
+func (p *process) Stop(ctx context.Context, grace time.Duration) error {
+	p.mu.Lock()
+	p.stopping = true
+	gone, r, child := p.gone, p.now, p.cmd != nil
+	p.mu.Unlock()
+	if gone {
+		return nil // what there is now is another start's
+	}
+	done := func() { p.once.Do(func() { close(p.cleared) }) }
+	defer done()
+	if err := p.d.forget(p.conf.Name); err != nil {
+		p.log.Warn("record of an engine is not removed", "error", err)
+	}
+	all := ending{d: p.d, name: p.conf.Name, leader: r.leader(), child: child, grace: grace, force: killWait}
+	if err := all.run(ctx); err != nil {
+		return err
+	}
+	done()
+	<-p.exited
+	p.d.ports.giveBack(r.Port)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stopping = true
-	select {
-	case <-p.exited:
-	default:
-		_ = syscall.Kill(-p.cmd.Process.Pid, s) // an error means that it has ended meanwhile
-	}
+	p.gone = true
+	return nil
 }
 
-// within waits for done, but not past d nor past the end of cut.
-func within(done, cut <-chan struct{}, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-done:
-		return true
-	case <-cut:
-	case <-t.C:
+// exitError is how a child ended.
+func exitError(s *os.ProcessState) error {
+	if w, ok := s.Sys().(syscall.WaitStatus); ok && w.Signaled() {
+		return &slot.ExitError{Code: -1, Signal: w.Signal().String()}
 	}
-	select {
-	case <-done:
-		return true
-	default:
-		return false
-	}
+	return &slot.ExitError{Code: s.ExitCode()}
 }

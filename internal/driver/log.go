@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"sync"
+	"unicode"
 )
 
 // Bounds of what is kept of an engine's output.
@@ -17,7 +18,6 @@ type tail struct {
 	mu    sync.Mutex
 	lines [logLines]string
 	count int    // lines ever written
-	mark  int    // count when the present attempt began
 	part  []byte // the line that has not ended yet
 }
 
@@ -47,7 +47,7 @@ func (t *tail) Write(b []byte) (int, error) {
 // flush ends the present line. Empty ones are not kept, nor is anything that could steer a terminal.
 func (t *tail) flush() {
 	line := strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
+		if r < ' ' || r >= 0x7f && r < 0xa0 || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) {
 			return ' '
 		}
 		return r
@@ -63,37 +63,29 @@ func (t *tail) flush() {
 func (t *tail) last() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.since(0)
+	return t.kept()
 }
 
-func (t *tail) since(from int) []string {
+func (t *tail) kept() []string {
 	if len(t.part) > 0 {
 		t.flush()
 	}
 	var out []string
-	for i := max(from, t.count-logLines, 0); i < t.count; i++ {
+	for i := max(t.count-logLines, 0); i < t.count; i++ {
 		out = append(out, t.lines[i%logLines])
 	}
 	return out
-}
-
-// begin marks the beginning of an attempt.
-func (t *tail) begin() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.since(t.count)
-	t.mark = t.count
 }
 
 // bindWords are how engines say that their port was taken.
 var bindWords = []string{"address already in use", "address in use", "eaddrinuse", "couldn't bind", "could not bind",
 	"cannot bind", "failed to bind", "bind failed", "error while attempting to bind"}
 
-// saysBind reports whether the present attempt complained about its port.
+// saysBind reports whether a line that is kept complains about a port.
 func (t *tail) saysBind() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, line := range t.since(t.mark) {
+	for _, line := range t.kept() {
 		line = strings.ToLower(line)
 		for _, w := range bindWords {
 			if strings.Contains(line, w) {

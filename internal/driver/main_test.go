@@ -147,3 +147,6 @@ func chat(t *testing.T, e interface {
 	}
 	return res.StatusCode, b.String()
 }
+
+// freePort is a port that nobody listens on now.
+func freePort() (int, error) { return new(ports).take() }

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"io"
 	"net"
@@ -74,6 +75,13 @@ func (p *prober) get(ctx context.Context, url string, key hearth.Secret) (status
 	// What the body says does not matter, nor does an error in it: the status has answered.
 	_, _ = io.CopyN(io.Discard, res.Body, probeBody)
 	return res.StatusCode, nil
+}
+
+// guarded says whether the engine at base refuses a request with a wrong API key, so that its taking the right one means
+// something.
+func (p *prober) guarded(ctx context.Context, base string) bool {
+	status, err := p.get(ctx, base+fallbackProbe, hearth.Secret(rand.Text()))
+	return err == nil && (status == http.StatusUnauthorized || status == http.StatusForbidden)
 }
 
 func (p *prober) close() { p.transport.CloseIdleConnections() }

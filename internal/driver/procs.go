@@ -1,11 +1,6 @@
 package driver
 
-import (
-	"os"
-	"slices"
-	"strings"
-	"syscall"
-)
+import "slices"
 
 // tagName is the variable that every process of a slot inherits. Its value is "<id of the data directory>/<slot>".
 const tagName = "HEARTH_SLOT"
@@ -23,13 +18,13 @@ type proc struct {
 func (p proc) same(q proc) bool { return p.pid == q.pid && p.start == q.start }
 
 // members are those of all that belong to the slot with this tag: its leader, who bears the tag, and who is in a group of
-// one of these. A group counts only while one of them is alive in it, never if it is this process's own, and not if its
-// leader is somebody without the tag: the member went there, it was not born there.
+// one of these. A group counts only while one of them is alive in it, or while its dead leader is not buried, never if it is
+// this process's own, and not if its leader is somebody without the tag: the member went there, it was not born there.
 func members(all []proc, tag string, leader proc, ours int) []proc {
 	groups := make(map[int]bool)
 	sure := func(p proc) bool { return p.tag == tag || p.same(leader) }
 	for _, p := range all {
-		if !p.dead && sure(p) {
+		if !p.dead && sure(p) || p.same(leader) {
 			groups[p.group] = true
 		}
 	}
@@ -40,23 +35,4 @@ func members(all []proc, tag string, leader proc, ours int) []proc {
 	}
 	delete(groups, ours)
 	return slices.DeleteFunc(slices.Clone(all), func(p proc) bool { return p.dead || !sure(p) && !groups[p.group] })
-}
-
-// slotOf is the slot of a tag of the data directory id.
-func slotOf(tag, id string) (name string, ok bool) {
-	return strings.CutPrefix(tag, id+"/")
-}
-
-// signal sends sig to exactly this process, if it is still there. The number of a process can be another's at any time
-// after its end, so it is looked at once more after the kernel has given a handle on it.
-func (p proc) signal(sig syscall.Signal) {
-	h, err := os.FindProcess(p.pid) // on Linux, a pidfd
-	if err != nil {
-		return
-	}
-	defer func() { _ = h.Release() }()
-	if now, err := look(p.pid); err != nil || !now.same(p) {
-		return
-	}
-	_ = h.Signal(sig) // an error means that it has ended meanwhile, or that it is not ours to signal
 }

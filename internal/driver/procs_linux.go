@@ -82,6 +82,20 @@ func tagOf(pid int) string {
 	return ""
 }
 
+// signal sends sig to exactly this process, if it is still there. The number of a process can be another's at any time
+// after its end, so it is looked at once more after the kernel has given a handle on it.
+func (p proc) signal(sig syscall.Signal) {
+	h, err := os.FindProcess(p.pid) // on Linux, a pidfd
+	if err != nil {
+		return
+	}
+	defer func() { _ = h.Release() }()
+	if now, err := look(p.pid); err != nil || !now.same(p) {
+		return
+	}
+	_ = h.Signal(sig) // an error means that it has ended meanwhile, or that it is not ours to signal
+}
+
 // bootID tells one boot of the machine from another: process numbers and start times mean something within one only.
 func bootID() string {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
@@ -148,3 +162,6 @@ func awaitExit(pid int) {
 		}
 	}
 }
+
+// unseen is never needed: there is /proc.
+func (e ending) unseen() ([]proc, bool, error) { return nil, false, errors.ErrUnsupported }

@@ -2,7 +2,10 @@
 
 package driver
 
-import "errors"
+import (
+	"errors"
+	"syscall"
+)
 
 // Without Linux's /proc a process that is not our child cannot be told from another that got its number: such processes
 // are neither adopted nor signalled, and only their locks tell that they are there.
@@ -23,3 +26,14 @@ func awaitExit(int) {}
 func listeners(int) ([]string, error) { return nil, errors.ErrUnsupported }
 
 func without(sockets []string, _ int) ([]string, error) { return sockets, errors.ErrUnsupported }
+
+// left is what can be known of what is left: our child's group, and whether the lock is held.
+func (e ending) unseen() (left []proc, held bool, err error) {
+	if e.child && syscall.Kill(-e.leader.pid, 0) == nil {
+		return []proc{e.leader}, true, nil
+	}
+	return nil, isHeld(e.d.file(e.name, ".lock")), nil
+}
+
+// signal sends sig to the group of our child.
+func (p proc) signal(sig syscall.Signal) { _ = syscall.Kill(-p.pid, sig) } // an error means that it has ended meanwhile
