@@ -132,6 +132,8 @@ var sortCases = []buildCase{
 	{name: "a suffix beside a sort wins for its model", req: with(ask(gemma+":floor", other), hearth.Preferences{Sort: hearth.SortLatency}), given: threeMeasured,
 		want:  []string{acmeGemma, localGemma, betaGemma, acmeOther},
 		notes: []string{"provider.sort has no effect on " + gemma + ": it is asked for with suffix :floor"}},
+	{name: "a suffix sorts its model in spite of partition none", req: with(ask(other, gemma+":floor"), hearth.Preferences{AcrossModels: true}), want: []string{acmeOther, acmeGemma, localGemma, betaGemma},
+		reasons: []string{reasonPriority, "suffix :floor", "suffix :floor", "suffix :floor"}, notes: []string{`provider.sort.partition "none" has no effect without a sort`}},
 	{name: "a sort across models beats a suffix", req: with(ask(other, gemma+":nitro"), hearth.Preferences{Sort: hearth.SortPrice, AcrossModels: true}),
 		want:  []string{acmeGemma, localGemma, betaGemma, acmeOther},
 		notes: []string{"suffix :nitro has no effect: provider.sort sorts the endpoints of all models together"}},
