@@ -69,7 +69,7 @@ func redactKeys(s string) string {
 				break
 			}
 			from += i
-			if n := tokenLen(s[from:]); n >= 16 {
+			if n := tokenLen(s[from:]); n >= 16 && (from == 0 || !alphanumeric(s[from-1])) {
 				const hidden = "[redacted]"
 				for from+n < len(s) && strings.IndexByte("/+=", s[from+n]) >= 0 { // base64 goes on behind these
 					n += 1 + tokenLen(s[from+n+1:])
@@ -84,10 +84,12 @@ func redactKeys(s string) string {
 	return s
 }
 
+func alphanumeric(c byte) bool { return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z' }
+
 // tokenLen is the length of the run of characters that keys are made of.
 func tokenLen(s string) int {
 	for i := range len(s) {
-		if c := s[i]; c != '-' && c != '_' && c != '.' && c != '*' && !('0' <= c && c <= '9') && !('a' <= c|0x20 && c|0x20 <= 'z') {
+		if c := s[i]; c != '-' && c != '_' && c != '.' && c != '*' && !alphanumeric(c) {
 			return i
 		}
 	}

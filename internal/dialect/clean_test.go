@@ -28,6 +28,7 @@ func TestClean(t *testing.T) {
 		{"a key in base64", "xai-aaaaaaaaaaaaaaaa/bbb+ccc== is wrong", "[redacted] is wrong"},
 		{"a key with stars", "key provided: sk-pro********************abcd. Find it", "key provided: [redacted] Find it"},
 		{"what begins like a key stays", "sk-4 sk-learn risk-averse hf_hub", "sk-4 sk-learn risk-averse hf_hub"},
+		{"an id is no key", "task-0123456789abcdef0123 chatcmpl-abceyJhbGciOiJIUzI1NiJ9", "task-0123456789abcdef0123 chatcmpl-abceyJhbGciOiJIUzI1NiJ9"},
 		{"a token of a header", "Authorization: Bearer abcdefghijk", "Authorization: Bearer [redacted]"},
 		{"a token of a header in JSON", `{"Authorization":"Bearer abcdefghijklmnop12345","a":1}`, `{"Authorization":"Bearer [redacted]","a":1}`},
 		{"a bearer without a token stays", `"Bearer","x" and bearer token`, `"Bearer","x" and bearer token`},
