@@ -249,6 +249,13 @@ func TestAppend(t *testing.T) {
 			t.Errorf("%q", s)
 		}
 	})
+	t.Run("a document is made one line", func(t *testing.T) {
+		b := []byte("\n{\"a\":\r\n\"\\n\"}\r")
+		if Flatten(b); string(b) != ` {"a":  "\n"} ` {
+			t.Errorf("%q", b)
+		}
+		Flatten(nil)
+	})
 	t.Run("comment is one line", func(t *testing.T) {
 		if s := string(AppendComment(nil, "MYIP\nPROCESSING")); s != ": MYIP PROCESSING\n\n" {
 			t.Errorf("%q", s)

@@ -47,6 +47,7 @@ func (op *opening) answerAsStream(s *Stream, resp *http.Response) *Failure {
 		f := judgeSend(err, cause(op.w.ctx))
 		return &f
 	}
+	start := len(s.buf)
 	out, chunk, err := s.stamp.AppendWhole(append(s.buf, dataPrefix...), b)
 	switch {
 	case err != nil:
@@ -61,6 +62,7 @@ func (op *opening) answerAsStream(s *Stream, resp *http.Response) *Failure {
 		f := judgeSend(context.DeadlineExceeded, s.w.cause)
 		return &f
 	}
+	sse.Flatten(out[start:])
 	s.buf, s.done = append(out, '\n', '\n'), true
 	s.note(&chunk)
 	s.body.turn(ended)

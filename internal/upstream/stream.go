@@ -101,6 +101,7 @@ func (s *Stream) next() (step, error) {
 	if chunk.Skip || st == stepError || st == stepTooMuch {
 		s.buf = out[:start]
 	} else {
+		sse.Flatten(out[start:]) // an event of several lines, or a document that was printed for people
 		s.buf = append(out, '\n', '\n')
 	}
 	return st, nil

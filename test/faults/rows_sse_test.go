@@ -13,6 +13,11 @@ func as(change func(string) string) script {
 	return script{tell(func() string { return sseHead + part(change(fullBody())) + lastPart })}
 }
 
+// printed is a document with its line breaks between values, as people like to read it.
+func printed(s string) string {
+	return strings.NewReplacer(`{"`, "{\r\n  \"", `,"`, ",\n  \"", "}", "\n}").Replace(s)
+}
+
 func replaced(old, by string) func(string) string {
 	return func(s string) string { return strings.ReplaceAll(s, old, by) }
 }
@@ -37,6 +42,7 @@ var clothes = []row{
 	{name: "data: null", want: byPrimary, stream: as(replaced("data: ", "data: null\n\ndata: "))},
 	{name: "empty data", want: byPrimary, stream: as(replaced("data: ", "data:\n\ndata\n\ndata: "))},
 	{name: "data of several lines", want: byPrimary, stream: as(replaced(`,"object"`, ",\ndata: \"object\""))},
+	{name: "data of several lines, within its text's members", want: byPrimary, stream: as(replaced(`"delta":{`, "\"delta\":{\r\ndata: \r\ndata:  "))},
 	{name: "blank lines", want: byPrimary, stream: as(replaced("\n\n", "\n\n\n\n\n"))},
 	{name: "no blank line at the end", want: byPrimary, stream: as(func(s string) string { return strings.TrimRight(s, "\n") })},
 	{name: "all in one piece", want: byPrimary, stream: as(func(s string) string { return s })},
@@ -72,6 +78,7 @@ var clothes = []row{
 	{name: "content type text/event-stream for a whole answer", want: byPrimary, whole: script{say("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n" + closing + whole(twenty)), hangUp}},
 	{name: "a whole answer where a stream was asked for", want: byEither, stream: wellWhole},
 	{name: "a whole answer where a stream was asked for, as a stream", want: byEither, stream: script{say(openHead + whole(twenty)), hangUp}},
+	{name: "a whole answer printed for people where a stream was asked for", want: byEither, stream: script{say(openHead + printed(strings.Replace(whole(twenty), `"content"`, `"annotations":[{"type":"x"}],"content"`, 1))), hangUp}},
 	{name: "half of a whole answer where a stream was asked for", stream: script{say(halfWhole()), hangUp}, blame: counted},
 	{name: "a stream where a whole answer was asked for", want: byEither, whole: wellStream},
 	{name: "an error where a stream was asked for", stream: withBody(200, errorEvent), blame: counted},
