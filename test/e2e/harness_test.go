@@ -86,22 +86,14 @@ type world struct {
 // start writes the world's configuration and runs a gateway on it.
 func start(t testing.TB, w world) *gateway {
 	t.Helper()
-	g := &gateway{t: t, dir: t.TempDir(), acme: engine.NewProvider(engine.ProviderConfig{Name: "Acme AI"})}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	served := make(chan struct{})
-	go func() { defer close(served); _ = g.acme.Serve(ctx, ln) }()
-	t.Cleanup(func() { cancel(); <-served })
 	if w.wait == "" {
 		w.wait = "20s"
 	}
 	if w.more == "" {
 		w.more = "shutdown: {lame_duck: 0s, grace: 5s}"
 	}
-	text := fmt.Sprintf(`currency: KRW
+	return launch(t, func(acme string) string {
+		return fmt.Sprintf(`currency: KRW
 exchange_rates: {USD: 1390}
 margin: 5%%
 data_dir: data
@@ -121,8 +113,23 @@ providers:
     limits: {first_byte: 5s}
     models: [{model: %[1]s, context: 131072, price: {prompt: 0.06, completion: 0.24}}]
 %[7]s
-`, gemma, exaone, engineLine(t, gemma, w.gemmaArgs), engineLine(t, exaone, w.exaoneArgs), ln.Addr(), w.wait, w.more)
-	if err := os.WriteFile(g.path("hearth.yaml"), []byte(text), 0o600); err != nil {
+`, gemma, exaone, engineLine(t, gemma, w.gemmaArgs), engineLine(t, exaone, w.exaoneArgs), acme, w.wait, w.more)
+	})
+}
+
+// launch runs a provider and a gateway on the configuration that config makes of the provider's host and port.
+func launch(t testing.TB, config func(acme string) string) *gateway {
+	t.Helper()
+	g := &gateway{t: t, dir: t.TempDir(), acme: engine.NewProvider(engine.ProviderConfig{Name: "Acme AI"})}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan struct{})
+	go func() { defer close(served); _ = g.acme.Serve(ctx, ln) }()
+	t.Cleanup(func() { cancel(); <-served })
+	if err := os.WriteFile(g.path("hearth.yaml"), []byte(config(ln.Addr().String())), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	g.run()

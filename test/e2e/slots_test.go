@@ -58,7 +58,12 @@ func TestLongPromptWakesNobody(t *testing.T) {
 }
 
 func TestSwap(t *testing.T) {
-	g := start(t, world{gemmaArgs: []string{"--tokens-per-second", "30"}})
+	swapCutsNothing(t, start(t, world{gemmaArgs: []string{"--tokens-per-second", "30"}}), 20)
+}
+
+// swapCutsNothing asks for Exaone while Gemma answers with least events or more.
+func swapCutsNothing(t *testing.T, g *gateway, least int) {
+	t.Helper()
 	residents := watchEngines(g)
 	s := g.stream(ask(gemma, `, "stream": true`))
 	s.next(t)
@@ -74,7 +79,7 @@ func TestSwap(t *testing.T) {
 	last, done, n := s.rest(t)
 	note("gemma's stream ended")
 	wg.Wait()
-	if done != "[DONE]" || !strings.Contains(last, `"finish_reason":"stop"`) || n < 20 {
+	if done != "[DONE]" || !strings.Contains(last, `"finish_reason":"stop"`) || n < least {
 		t.Errorf("the stream was cut by the swap: %d events, then %s, %s", n, last, done)
 	}
 	if order[0] != "gemma's stream ended" {
@@ -133,7 +138,12 @@ func TestBrokenEngine(t *testing.T) {
 }
 
 func TestEngineKilled(t *testing.T) {
-	g := start(t, world{gemmaArgs: []string{"--tokens-per-second", "20"}})
+	killCutsInBand(t, start(t, world{gemmaArgs: []string{"--tokens-per-second", "20"}}))
+}
+
+// killCutsInBand kills Gemma's engine in the middle of an answer.
+func killCutsInBand(t *testing.T, g *gateway) {
+	t.Helper()
 	s := g.stream(ask(gemma, `, "stream": true`))
 	s.next(t)
 	s.next(t)
