@@ -51,7 +51,7 @@ type process struct {
 	d      *Drivers
 	conf   *hearth.Slot
 	log    *slog.Logger
-	probe  *prober
+	look   *observer
 	output output
 	exited chan struct{}
 	err    error // how it ended; set before exited is closed
@@ -69,7 +69,7 @@ type process struct {
 
 func (d *Drivers) process(s *hearth.Slot) *process {
 	return &process{
-		d: d, conf: s, log: d.o.Log.With("slot", s.Name), probe: newProber(), output: output{path: d.file(s.Name, ".log")},
+		d: d, conf: s, log: d.o.Log.With("slot", s.Name), look: newObserver(s, nil), output: output{path: d.file(s.Name, ".log")},
 		exited: make(chan struct{}), cleared: make(chan struct{}), left: make(chan struct{}),
 	}
 }
@@ -78,7 +78,7 @@ func (d *Drivers) process(s *hearth.Slot) *process {
 // taken.
 func (p *process) supervise() {
 	defer close(p.exited)
-	defer p.probe.close()
+	defer p.look.close()
 	for try := 1; ; try++ {
 		child, r := p.present()
 		if child == nil {
@@ -211,7 +211,7 @@ func (p *process) Leave() error {
 		return errors.New("leave the engine: it is being stopped")
 	}
 	close(p.left)
-	p.probe.close()
+	p.look.close()
 	return nil
 }
 

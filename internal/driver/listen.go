@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"syscall"
 
+	"myip.co.kr/hearth"
 	"myip.co.kr/hearth/internal/slot"
 )
 
@@ -19,33 +21,44 @@ const (
 	unknown // it cannot be seen
 )
 
-// owner finds out who would get a request that is sent to the engine's port.
+// owner finds out who would get a request that is sent to the engine's port. The process that was started is looked at
+// first: it is nearly always the one, and to list all processes takes longer.
 func (p *process) owner(r record) owner {
 	sockets, err := listeners(r.Port)
 	if err != nil {
 		return unknown
 	}
-	if len(sockets) == 0 {
-		return nobody
+	who, sockets := whose(sockets, []proc{r.leader()}, without)
+	if who == ours || who == nobody {
+		return who
 	}
-	if sockets, err = without(sockets, r.PID); len(sockets) == 0 {
-		return ours
-	}
-	hidden := err != nil
 	all, err := scan()
 	if err != nil {
 		return unknown
 	}
-	for _, q := range members(all, p.d.tag(p.conf.Name), r.leader(), syscall.Getpgrp()) {
-		if sockets, err = without(sockets, q.pid); len(sockets) == 0 {
-			return ours
-		}
-		hidden = hidden || err != nil
+	rest, _ := whose(sockets, members(all, p.d.tag(p.conf.Name), r.leader(), syscall.Getpgrp()), without)
+	return rest
+}
+
+// whose says whether all of the listening sockets are the processes', and which are not. without removes from sockets
+// those that a process has open, or fails if that cannot be seen.
+func whose(sockets []string, of []proc, without func([]string, int) ([]string, error)) (owner, []string) {
+	if len(sockets) == 0 {
+		return nobody, nil
 	}
-	if hidden {
-		return unknown
+	hidden := false
+	for _, p := range of {
+		var err error
+		sockets, err = without(sockets, p.pid)
+		hidden = hidden || err != nil && !errors.Is(err, fs.ErrNotExist) // else it has ended meanwhile
 	}
-	return stranger
+	switch {
+	case len(sockets) == 0:
+		return ours, nil
+	case hidden:
+		return unknown, sockets
+	}
+	return stranger, sockets
 }
 
 // Probe asks the engine only if it is this start's own process that would answer. It takes every failure of the network as
@@ -53,41 +66,44 @@ func (p *process) owner(r record) owner {
 func (p *process) Probe(ctx context.Context) (slot.Report, error) {
 	p.output.trim()
 	_, r := p.present()
-	switch p.owner(r) {
-	case nobody:
-		return p.unowned("it does not listen on its port yet", "the engine no longer listens on its port")
-	case stranger:
-		why := fmt.Sprintf("its port %d belongs to a process that the slot has not started", r.Port)
-		return p.unowned(why, why)
-	case unknown:
-		if r.Key == "" {
-			const why = "it cannot be seen who listens on its port: hand the engine ${api_key}"
-			return p.unowned(why, why)
-		}
-		if !p.probe.guarded(ctx, r.url()) {
-			const why = "it cannot be seen who listens on its port, and it takes any API key"
-			return p.unowned(why, why)
-		}
+	if why := p.doubt(ctx, p.owner(r), r); why != "" {
+		return p.unowned(why)
 	}
-	ready, err := p.probe.ask(ctx, r.url(), p.conf.Probe, p.APIKey())
-	var refused *refusedError
-	if err != nil && !errors.As(err, &refused) {
+	report, err := p.look.look(ctx, r.url(), hearth.Secret(r.Key))
+	if err != nil && (unreachable(err) || noAnswer(ctx, err)) {
 		return slot.Report{}, nil
 	}
-	if ready && !p.isReady(r) {
+	if report.Ready && !p.isReady(r) {
 		return slot.Report{}, nil
 	}
-	return slot.Report{Ready: ready}, err
+	return report, err
 }
 
-// unowned is the report on an engine whose port is not seen to be its own: a ready one has lost it.
-func (p *process) unowned(yet, lost string) (slot.Report, error) {
+// doubt is why nothing may be sent to an engine with whose port it stands so, "" if there is no reason.
+func (p *process) doubt(ctx context.Context, whose owner, r record) string {
+	switch {
+	case whose == ours:
+		return ""
+	case whose == nobody:
+		return "it does not listen on its port"
+	case whose == stranger:
+		return fmt.Sprintf("its port %d belongs to a process that the slot has not started", r.Port)
+	case r.Key == "":
+		return "it cannot be seen who listens on its port: hand the engine ${api_key}"
+	case !p.look.probe.guarded(ctx, r.url()):
+		return "it cannot be seen who listens on its port, and that one takes any API key"
+	}
+	return ""
+}
+
+// unowned is the report on an engine whose port is not seen to be its own. One that was ready has lost it.
+func (p *process) unowned(why string) (slot.Report, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ready {
-		return slot.Report{}, errors.New(lost)
+		return slot.Report{}, errors.New(why)
 	}
-	return slot.Report{Why: yet}, nil
+	return slot.Report{Why: why}, nil
 }
 
 // isReady takes note that the process of a record is ready. It says no if it is another one by now.
