@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"myip.co.kr/hearth"
+	"myip.co.kr/hearth/internal/slot"
 )
 
 // TestContract is what every driver must keep, shown with engines that are real processes.
@@ -16,14 +17,7 @@ func TestContract(t *testing.T) {
 		Exec: engineSlot,
 		Always: func(t *testing.T, args ...string) *hearth.Slot {
 			other := start(t, engineSlot(t, args...)) // somebody else's
-			eventually(t, "it listens", func() bool {
-				res, err := http.Get(other.URL() + "/health")
-				if err == nil {
-					res.Body.Close()
-				}
-				http.DefaultClient.CloseIdleConnections()
-				return err == nil
-			})
+			listens(t, other)
 			return &hearth.Slot{Name: "s", Driver: Always, URL: other.URL() + "/", Node: &hearth.Node{}, Model: &hearth.Model{ID: "acme/tiny"}}
 		},
 	}
@@ -82,6 +76,19 @@ func TestContract(t *testing.T) {
 	}
 }
 
+// listens waits until the engine answers anything.
+func listens(t *testing.T, e slot.Engine) {
+	t.Helper()
+	eventually(t, "it listens", func() bool {
+		res, err := http.Get(e.URL() + "/health")
+		if err == nil {
+			res.Body.Close()
+		}
+		http.DefaultClient.CloseIdleConnections()
+		return err == nil
+	})
+}
+
 func TestNew(t *testing.T) {
 	for name, s := range map[string]*hearth.Slot{
 		"no driver":        {},
@@ -117,10 +124,9 @@ func TestAlways(t *testing.T) {
 		}
 	})
 	t.Run("an engine that wants another key is a failure", func(t *testing.T) {
-		other := engineSlot(t, "--load", "0s", "--api-key", "other")
-		e := start(t, other)
-		ready(t, e)
-		s := &hearth.Slot{Driver: Always, URL: e.URL(), Probe: "/v1/models"}
+		e := start(t, engineSlot(t, "--load", "0s", "--api-key", "other"))
+		listens(t, e)
+		s := &hearth.Slot{Driver: Always, URL: e.URL(), Probe: "/v1/models", Model: &hearth.Model{ID: "acme/tiny"}}
 		if ok, err := start(t, s).Probe(t.Context()); ok.Ready || err == nil {
 			t.Errorf("the probe says %v, %v", ok, err)
 		}
@@ -134,7 +140,7 @@ func TestAlways(t *testing.T) {
 	t.Run("an engine that is killed under it is noticed", func(t *testing.T) {
 		other := start(t, engineSlot(t, "--load", "0s"))
 		ready(t, other)
-		e := start(t, &hearth.Slot{Driver: Always, URL: other.URL()})
+		e := start(t, &hearth.Slot{Driver: Always, URL: other.URL(), Model: &hearth.Model{ID: "acme/tiny"}})
 		ready(t, e)
 		stop(t, other)
 		eventually(t, "the probe fails", func() bool {

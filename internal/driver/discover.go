@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -57,7 +58,7 @@ type asker struct {
 // *refusedError.
 func (a asker) page(ctx context.Context, path string, into any) (ok bool, err error) {
 	status, body, err := a.get(ctx, a.base+path, a.key)
-	if err == errTooLong || err == nil && (status != http.StatusOK || decode(body, into) != nil) {
+	if errors.Is(err, errTooLong) || err == nil && (status != http.StatusOK || decode(body, into) != nil) {
 		return false, nil
 	}
 	return err == nil, err
@@ -233,7 +234,7 @@ func (a asker) tabby(ctx context.Context) (models []offer, ok bool, err error) {
 	}
 	status, body, err := a.get(ctx, a.base+"/v1/model", a.key)
 	switch {
-	case err != nil && err != errTooLong:
+	case err != nil && !errors.Is(err, errTooLong):
 		return nil, false, err
 	case status == http.StatusServiceUnavailable || status == http.StatusBadRequest: // no model is loaded
 		return nil, true, nil

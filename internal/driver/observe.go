@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -41,17 +42,21 @@ type observer struct {
 	bad    int         // answers that were no yes since then
 }
 
+// saidError is why an engine will not be ready, or is not any more, by what it said of itself.
+type saidError struct{ message string }
+
+func (e *saidError) Error() string { return e.message }
+
 // newObserver makes the observer of an engine that the gateway has started, or of somebody else's.
 func newObserver(s *hearth.Slot, dial dialer) *observer {
 	return &observer{
-		conf: s, probe: newProberWith(dial), strict: s.UpstreamModel != "" || s.Driver == Always || s.Driver == HTTP, inMemory: s.Preset != "",
+		conf: s, probe: newProber(dial), strict: s.UpstreamModel != "" || s.Driver == Always || s.Driver == HTTP, inMemory: s.Preset != "",
 	}
 }
 
 func (o *observer) close() { o.probe.close() }
 
-// look asks the engine at base once. An error is of the network, a *refusedError, or says why it will not be ready any
-// more.
+// look asks the engine at base once. An error is of the network, a *refusedError, or a *saidError.
 func (o *observer) look(ctx context.Context, base string, key hearth.Secret) (slot.Report, error) {
 	status, err := o.probe.status(ctx, base, o.conf.Probe, key)
 	if err != nil {
@@ -67,12 +72,12 @@ func (o *observer) look(ctx context.Context, base string, key hearth.Secret) (sl
 		return o.report, nil
 	}
 	a := asker{o.probe, base, key}
-	report, known, err := o.examine(ctx, a)
+	report, lacks, err := o.examine(ctx, a)
 	if err != nil {
 		return slot.Report{}, err
 	}
 	o.base, o.asked, o.report = base, time.Now(), report
-	if report.Ready || !known {
+	if !lacks {
 		o.wrong = time.Time{}
 		o.ready = o.ready || report.Ready
 		o.bad = 0
@@ -82,7 +87,7 @@ func (o *observer) look(ctx context.Context, base string, key hearth.Secret) (sl
 		o.wrong = o.asked
 	}
 	if o.ready || o.conf.Driver == Always || o.asked.Sub(o.wrong) >= wrongFor {
-		return slot.Report{}, fmt.Errorf("the engine has another model: %s", report.Why)
+		return slot.Report{}, &saidError{"the engine has another model: " + report.Why}
 	}
 	return report, nil
 }
@@ -93,7 +98,7 @@ func (o *observer) notYet(why string) (slot.Report, error) {
 	defer o.mu.Unlock()
 	if o.ready {
 		if o.bad++; o.bad >= badLooks {
-			return slot.Report{}, fmt.Errorf("the engine is not ready any more: %s", why)
+			return slot.Report{}, &saidError{"the engine is not ready any more: " + why}
 		}
 	}
 	return slot.Report{Why: why}, nil
@@ -118,11 +123,7 @@ func (o *observer) examine(ctx context.Context, a asker) (r slot.Report, lacks b
 		r.Why = others(models)
 		return r, true, nil
 	}
-	kind := o.conf.Engine
-	if kind == "" {
-		kind = m.kind
-	}
-	if err := a.more(ctx, kind, m); err != nil {
+	if err := a.more(ctx, o.kind(m), m); err != nil {
 		return r, false, err
 	}
 	switch {
@@ -142,29 +143,40 @@ func (o *observer) examine(ctx context.Context, a asker) (r slot.Report, lacks b
 func (o *observer) find(models []offer) *offer {
 	for i := range models {
 		for _, name := range models[i].names {
-			if o.means(name) {
+			if o.means(o.kind(&models[i]), name) {
 				return &models[i]
 			}
 		}
 	}
-	// An engine that goes by the names of models would refuse every request for another name.
-	if !o.strict && len(models) == 1 && o.conf.Engine != vllm && models[0].kind != vllm && o.conf.Engine != ollama && models[0].kind != ollama {
+	// An engine that minds the name would refuse every request.
+	if !o.strict && len(models) == 1 && !mindsNames(o.kind(&models[0])) {
 		return &models[0]
 	}
 	return nil
 }
 
-// means says whether an engine means the slot's model by that name.
-func (o *observer) means(name string) bool {
-	want := engineModel(o.conf)
-	if o.conf.Engine == vllm {
-		return name == want // anything else is a model it does not have
+// kind is the kind of engine that has a model, "" = not known.
+func (o *observer) kind(m *offer) string {
+	if o.conf.Engine != "" {
+		return o.conf.Engine
 	}
-	if sameName(name, want) {
+	return m.kind
+}
+
+// mindsNames says whether engines of that kind refuse a request for a model by another name than theirs.
+func mindsNames(kind string) bool { return kind == vllm || kind == ollama || kind == lmStudio }
+
+// means says whether an engine of that kind means the slot's model by that name.
+func (o *observer) means(kind, name string) bool {
+	want := engineModel(o.conf)
+	switch {
+	case kind == vllm:
+		return name == want
+	case sameName(name, want):
 		return true
 	}
 	_, slug, ok := strings.Cut(want, "/")
-	return ok && o.conf.UpstreamModel == "" && o.conf.Engine != ollama && sameName(name, slug)
+	return ok && o.conf.UpstreamModel == "" && !mindsNames(kind) && sameName(name, slug)
 }
 
 // engineModel is what the engine of a slot calls its model.
@@ -178,7 +190,7 @@ func engineModel(s *hearth.Slot) string {
 // differs says where the engine contradicts the configuration, "" if it does not.
 func (o *observer) differs(m *offer) string {
 	var says []string
-	if !o.means(m.names[0]) && !o.strict {
+	if !o.strict && !slices.ContainsFunc(m.names, func(name string) bool { return o.means(o.kind(m), name) }) {
 		says = append(says, "it calls its model "+clean(m.names[0], 100))
 	}
 	if m.window > 0 && m.window < o.conf.Context {
@@ -211,7 +223,12 @@ func others(models []offer) string {
 
 // clean makes what an engine wrote fit for an operator's terminal, in at most limit bytes.
 func clean(s string, limit int) string {
-	s = printable(s)
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s[:min(len(s), limit+4)], ""))
 	if len(s) > limit {
 		s = strings.ToValidUTF8(s[:limit], "") + "…"
 	}

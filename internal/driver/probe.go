@@ -3,10 +3,12 @@ package driver
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"myip.co.kr/hearth"
@@ -15,23 +17,37 @@ import (
 const (
 	defaultProbe  = "/health"
 	fallbackProbe = "/v1/models" // for engines that have no health route
-	probeBody     = 64 << 10     // bytes of an answer that are read so that the connection can be used again
+	// maxAnswer bounds what is read of one answer, in bytes: a list of some thousand models, or /props with a long chat
+	// template.
+	maxAnswer   = 1 << 20
+	dialTimeout = 2 * time.Second
 )
 
-// prober asks one engine over HTTP whether it is ready.
+// errTooLong is the error of an answer that is longer than maxAnswer.
+var errTooLong = errors.New("the answer is longer than 1 MiB")
+
+// dialer makes the connections to one engine.
+type dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+// prober asks one engine over HTTP whether it is ready, and what it is.
 type prober struct {
 	client    *http.Client
 	transport *http.Transport
+	closed    atomic.Bool
 }
 
 // newProber makes a client of its own: no proxy, because an engine stands in the house, and no redirects, because
-// an engine that answers with one is not the engine.
-func newProber() *prober {
+// an engine that answers with one is not the engine. It dials with dial; nil = as usual.
+func newProber(dial dialer) *prober {
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: dialTimeout}).DialContext
+	}
 	t := &http.Transport{
-		DialContext:            (&net.Dialer{Timeout: 2 * time.Second}).DialContext,
+		DialContext:            dial,
 		MaxIdleConnsPerHost:    1,
 		IdleConnTimeout:        30 * time.Second,
 		MaxResponseHeaderBytes: 16 << 10,
+		DisableCompression:     true, // what is read is bounded as it comes
 	}
 	return &prober{transport: t, client: &http.Client{
 		Transport:     t,
@@ -39,52 +55,81 @@ func newProber() *prober {
 	}}
 }
 
-// ask reports whether the engine at base says that it is ready: 200 at path, or at the list of models if there is
-// nothing at path. An answer that can never become a yes is an error of type *refusedError; errors of the
-// network are returned as they are.
-func (p *prober) ask(ctx context.Context, base, path string, key hearth.Secret) (bool, error) {
+// status is the status with which the engine at base answers the question whether it is ready: at path, or at the list
+// of models if there is nothing at path. The error is of the network or a *refusedError.
+func (p *prober) status(ctx context.Context, base, path string, key hearth.Secret) (int, error) {
 	if path == "" {
 		path = defaultProbe
 	}
-	status, err := p.get(ctx, base+path, key)
-	if err == nil && status == http.StatusNotFound && path != fallbackProbe {
-		status, err = p.get(ctx, base+fallbackProbe, key)
+	status, _, err := p.get(ctx, base+path, key)
+	if status == http.StatusNotFound && path != fallbackProbe {
+		status, _, err = p.get(ctx, base+fallbackProbe, key)
 	}
-	if err != nil {
-		return false, err
+	if errors.Is(err, errTooLong) {
+		err = nil // the status has answered
 	}
-	if status == http.StatusUnauthorized || status == http.StatusForbidden {
-		return false, &refusedError{status}
-	}
-	return status == http.StatusOK, nil
+	return status, err
 }
 
-func (p *prober) get(ctx context.Context, url string, key hearth.Secret) (status int, err error) {
+// get asks for a page. The error is of the network, errTooLong or a *refusedError.
+func (p *prober) get(ctx context.Context, url string, key hearth.Secret) (status int, body []byte, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return 0, fmt.Errorf("make the probe: %w", err)
+		return 0, nil, fmt.Errorf("make the probe: %w", err)
 	}
 	if key != "" {
 		req.Header.Set("Authorization", "Bearer "+key.Reveal())
 	}
+	return p.do(req)
+}
+
+// do sends a request and reads the answer.
+func (p *prober) do(req *http.Request) (status int, body []byte, err error) {
+	if p.closed.Load() {
+		return 0, nil, fmt.Errorf("ask the engine: %w", net.ErrClosed)
+	}
+	defer func() {
+		if p.closed.Load() {
+			p.transport.CloseIdleConnections() // it was closed while this request was under way
+		}
+	}()
 	res, err := p.client.Do(req)
 	if err != nil {
-		return 0, fmt.Errorf("probe the engine: %w", err)
+		return 0, nil, fmt.Errorf("ask the engine: %w", err)
 	}
 	defer res.Body.Close()
-	// What the body says does not matter, nor does an error in it: the status has answered.
-	_, _ = io.CopyN(io.Discard, res.Body, probeBody)
-	return res.StatusCode, nil
+	if res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden {
+		return res.StatusCode, nil, &refusedError{res.StatusCode}
+	}
+	body, err = io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
+	if err != nil {
+		return res.StatusCode, nil, fmt.Errorf("read the answer of the engine: %w", err)
+	}
+	if len(body) > maxAnswer {
+		return res.StatusCode, nil, errTooLong
+	}
+	return res.StatusCode, body, nil
 }
 
 // guarded says whether the engine at base refuses a request with a wrong API key, so that its taking the right one means
 // something.
 func (p *prober) guarded(ctx context.Context, base string) bool {
-	status, err := p.get(ctx, base+fallbackProbe, hearth.Secret(rand.Text()))
-	return err == nil && (status == http.StatusUnauthorized || status == http.StatusForbidden)
+	_, _, err := p.get(ctx, base+fallbackProbe, hearth.Secret(rand.Text()))
+	var refused *refusedError
+	return errors.As(err, &refused)
 }
 
-func (p *prober) close() { p.transport.CloseIdleConnections() }
+// close ends the connections; requests that are under way end theirs.
+func (p *prober) close() {
+	p.closed.Store(true)
+	p.transport.CloseIdleConnections()
+}
+
+// unreachable says whether err is that nobody listens there.
+func unreachable(err error) bool {
+	var dial *net.OpError
+	return errors.As(err, &dial) && dial.Op == "dial"
+}
 
 // refusedError is an engine's answer that its API key is not ours.
 type refusedError struct{ status int }
