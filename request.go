@@ -9,6 +9,7 @@ type Request struct {
 	FromList  bool        // asked with models[]: an unknown id is no candidate instead of an error
 	Stream    bool        // by body.stream alone, never by Accept
 	MaxTokens int         // max_completion_tokens or max_tokens, 0 = not given
+	Choices   int         // answers asked for with n, 0 = not given; each may be as long as MaxTokens
 	Tools     bool        // the request offers tools
 	Params    Params      // the parameters that the body sets to something other than null
 	Images    int         // image parts in the messages, counted at the endpoint's ImageTokens

@@ -184,6 +184,7 @@ var healthCases = []buildCase{
 
 	{name: "what cannot be paid", req: hearth.Request{Models: []string{gemma}, Estimate: 1000, MaxTokens: 1000}, given: credits(200_000_000), // local 0.18, acme 0.0417, beta 0.695
 		want: []string{localGemma, acmeGemma}, drops: []string{"beta:" + gemma + " @2 credits over_budget: could cost up to 0.695, more than what the key has left"}},
+	{name: "each choice may cost as much", req: hearth.Request{Models: []string{gemma}, Estimate: 1000, MaxTokens: 200, Choices: 5}, given: credits(179_999_999), want: []string{acmeGemma}},
 	{name: "exactly what is left", req: hearth.Request{Models: []string{gemma}, Estimate: 1000, MaxTokens: 1000}, given: credits(180_000_000), want: []string{localGemma, acmeGemma}},
 	{name: "a nano less than that", req: hearth.Request{Models: []string{gemma}, Estimate: 1000, MaxTokens: 1000}, given: credits(179_999_999), want: []string{acmeGemma}},
 	{name: "without a cap the endpoint's own one counts", req: hearth.Request{Models: []string{gemma}, Estimate: 1000}, given: func(s *scene) {

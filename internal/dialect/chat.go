@@ -27,6 +27,7 @@ const (
 	maxNames      = 64   // of provider.only, .ignore, .order
 	maxUserBytes  = 4096
 	maxNotes      = 16
+	mostChoices   = 128 // n, as in the API of OpenAI
 )
 
 // Chat is a decoded chat request. It keeps the body it was made from, which must not be changed while the Chat is
@@ -77,6 +78,7 @@ const (
 	fieldTools
 	fieldFunctions
 	fieldCounted
+	fieldChoices
 )
 
 // fieldNames are the keys that the gateway owns or looks at, in the order of their constants: a variant in another case
@@ -84,7 +86,7 @@ const (
 var fieldNames = [...]string{
 	"model", "stream", "stream_options", "max_tokens", "max_completion_tokens", "messages", "user", "models", "route",
 	"provider", "plugins", "transforms", "preset", "usage", "session_id", "trace", "metadata", "debug",
-	"tools", "functions", "response_format",
+	"tools", "functions", "response_format", "n",
 }
 
 // furtherKeys are the keys of the chat completions API that are neither in fieldNames nor parameters.
@@ -128,7 +130,7 @@ type decoding struct {
 	tokens int
 	bytes  int // of the text that was counted
 	from   int // where the text begins that has not been counted, inside of a counted member
-	seen   [fieldCounted + 1]bool
+	seen   [fieldChoices + 1]bool
 	models []string
 	media  mediaKinds
 	urls   [][]byte // the web addresses of media that were seen, each once, as they are written

@@ -39,6 +39,8 @@ func (d *decoding) field(m *member) error {
 		}
 	case fieldMaxTokens, fieldMaxCompletionTokens:
 		return d.maxTokens(m.own, val)
+	case fieldChoices:
+		return d.choices(val)
 	case fieldUser:
 		return d.userField(val)
 	case fieldRoute:
@@ -199,6 +201,19 @@ func (d *decoding) maxTokens(own field, val jsontext.Value) error {
 	if own == fieldMaxCompletionTokens || d.chat.MaxTokens == 0 {
 		d.chat.MaxTokens = int(n)
 	}
+	return nil
+}
+
+// choices reads n. What an answer may cost depends on it, so nothing is let through that an upstream might read otherwise.
+func (d *decoding) choices(val jsontext.Value) error {
+	if val.Kind() == 'n' {
+		return nil
+	}
+	n, err := strconv.ParseUint(string(val), 10, 8)
+	if err != nil || n < 1 || n > mostChoices {
+		return hearth.Invalid("n", "n must be an integer from 1 to %d, or null", mostChoices)
+	}
+	d.chat.Choices = int(n)
 	return nil
 }
 

@@ -39,13 +39,18 @@ func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange,
 	x.tally.raw, x.tally.param, x.tally.code = "", "", ""
 	start := time.Now()
 	var g grant
+	tried := false
 	defer func() {
+		if !tried { // a panic is on its way out, and nobody else knows of this attempt
+			o.Latency, o.Message = time.Since(start), defect
+			x.gen.Attempts = append(x.gen.Attempts, o.Attempt)
+		}
 		g.permit.Done(o.health, o.RetryAfter, time.Now())
 		g.lease.Release()
 	}()
 	call := upstream.Call{Endpoint: e, Stream: x.chat.Stream, Stamp: &x.stamp, MaxTokens: x.chat.MaxTokens}
 	if !r.obtain(ctx, x, &c, &call, &g, &o, hasNext) {
-		o.Latency = time.Since(start)
+		o.Latency, tried = time.Since(start), true
 		return o
 	}
 	// A stamp learns from the upstream it rewrites, so each attempt gets a new one.
@@ -75,8 +80,12 @@ func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange,
 	}
 	x.watch.End()
 	r.measure(x, &o, sent)
+	tried = true
 	return o
 }
+
+// defect is what the record says of an attempt that ended in a panic.
+const defect = "the gateway made a mistake while it tried this candidate"
 
 // obtain gets what an attempt needs before anything is sent: the money, what its media hold, a place in the slot, the
 // permit, the body to send. Without one of them the outcome says why.
@@ -147,6 +156,7 @@ func (r *Relay) alert(e *hearth.Endpoint, f *upstream.Failure) {
 // pass names the winner in the headers and passes its stream on.
 func (r *Relay) pass(w http.ResponseWriter, x *exchange, o *outcome, opened *upstream.Opened) {
 	s := opened.Stream
+	o.Status, o.UpstreamID = opened.Status, s.UpstreamID
 	x.watch.FirstToken()
 	if !x.took() {
 		r.winner(w, o.endpoint)
@@ -155,7 +165,7 @@ func (r *Relay) pass(w http.ResponseWriter, x *exchange, o *outcome, opened *ups
 	}
 	r.letGo(x) // streams are long
 	end := s.Copy(w, r.opt.WriteLimit)
-	o.Status, o.Verdict, o.stream, o.UpstreamID = opened.Status, end.Verdict, s, s.UpstreamID
+	o.Verdict, o.stream, o.UpstreamID = end.Verdict, s, s.UpstreamID
 	switch end.Verdict {
 	case hearth.Broken:
 		o.broken(end.Failure)

@@ -24,34 +24,38 @@ func (r *Relay) forward(x *exchange, c *hearth.Candidate, call *upstream.Call) b
 	e, limit := c.Endpoint, x.outputCap(c)
 	to := r.target(x, e, limit)
 	if to.StreamUsage && x.chat.Stream {
-		call.Plain = func() []byte {
+		call.Plain = func() (body []byte, done func(), ok bool) {
 			to := r.target(x, e, limit)
 			to.StreamUsage = false
-			return x.chat.AppendForward(nil, to)
+			return r.write(x, e, to)
 		}
 	}
+	var ok bool
+	call.Body, call.Done, ok = r.write(x, e, to)
+	return ok
+}
+
+// write makes one such body. The function is to be called when nobody reads it any more; nil = nobody wants to know.
+func (r *Relay) write(x *exchange, e *hearth.Endpoint, to dialect.Target) ([]byte, func(), bool) {
 	size := int64(len(x.body.raw))
 	if e.Local() {
 		size += x.media.bytes
 	}
 	if size < minPooledForward {
-		call.Body = x.chat.AppendForward(nil, to)
-		return true
+		return x.chat.AppendForward(nil, to), nil, true
 	}
 	if !r.hold(size) {
-		return false
+		return nil, nil, false
 	}
 	box := bodyBuffers.Get().(*[]byte)
-	call.Body = x.chat.AppendForward((*box)[:0], to)
-	kept := call.Body
-	call.Done = func() {
+	body := x.chat.AppendForward((*box)[:0], to)
+	return body, func() {
 		r.bodies.Add(-size)
-		if cap(kept) <= maxPooledBody {
-			*box = kept[:0]
+		if cap(body) <= maxPooledBody {
+			*box = body[:0]
 			bodyBuffers.Put(box)
 		}
-	}
-	return true
+	}, true
 }
 
 // target says how an endpoint wants the request. limit > 0 is the output cap that it is to get.
@@ -84,7 +88,7 @@ func (x *exchange) outputCap(c *hearth.Candidate) int {
 	return worstOutput(x, c)
 }
 
-// worstOutput is how many tokens an answer of the candidate may have.
+// worstOutput is how many tokens one choice of an answer of the candidate may have.
 func worstOutput(x *exchange, c *hearth.Candidate) int {
 	return cmp.Or(c.MaxTokens, x.chat.MaxTokens, c.Endpoint.MaxOutput, chain.DefaultOutput)
 }
@@ -96,7 +100,7 @@ func (r *Relay) afford(x *exchange, c *hearth.Candidate) bool {
 		return true
 	}
 	prompt := x.chat.Estimate + x.chat.Images*c.Endpoint.ImageTokens
-	worst, err := meter.Worst(c.Endpoint, prompt, worstOutput(x, c), x.chat.Images)
+	worst, err := meter.Worst(c.Endpoint, prompt, max(x.chat.Choices, 1), worstOutput(x, c), x.chat.Images)
 	if err != nil {
 		return false
 	}

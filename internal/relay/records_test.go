@@ -131,9 +131,9 @@ var ways = []way{
 	{name: "the stream cannot be written", parts: []part{talks}, body: stream, write: breaks(2), http: 200, cancelled: true, attempts: "200"},
 	{name: "the last bytes of a stream cannot be written", parts: []part{talks}, body: stream, write: breaks(7), http: 200, attempts: "200", cost: paid},
 	{name: "the whole answer cannot be written", parts: []part{good}, write: breaks(1), http: 200, attempts: "200", cost: paid},
-	{name: "a panic in the stream", parts: []part{talks}, body: stream, write: panics(2), http: 200, err: hearth.ErrInternal},
-	{name: "a panic in the first bytes of a stream", parts: []part{talks}, body: stream, write: panics(1), http: 200, err: hearth.ErrInternal},
-	{name: "a panic in a stream from the house", parts: []part{{serve: chatter, local: true}}, body: stream, write: panics(2), http: 200, err: hearth.ErrInternal},
+	{name: "a panic in the stream", parts: []part{talks}, body: stream, write: panics(2), http: 200, attempts: "200", err: hearth.ErrInternal},
+	{name: "a panic in the first bytes of a stream", parts: []part{talks}, body: stream, write: panics(1), http: 200, attempts: "200", err: hearth.ErrInternal},
+	{name: "a panic in a stream from the house", parts: []part{{serve: chatter, local: true}}, body: stream, write: panics(2), http: 200, attempts: "200", err: hearth.ErrInternal},
 	{name: "a panic in the last bytes", parts: []part{talks}, body: stream, write: panics(7), http: 200, attempts: "200", cost: paid},
 	{name: "a panic in a whole answer", parts: []part{good}, write: panics(1), http: 200, attempts: "200", cost: paid},
 }

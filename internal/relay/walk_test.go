@@ -159,19 +159,61 @@ func TestStreamOptions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := stage(t, Options{}, part{serve: func(w http.ResponseWriter, r *http.Request) {}})
 		p := s.peers[0]
-		p.serve = func(w http.ResponseWriter, r *http.Request) {
-			if strings.Contains(p.lastBody(), "stream_options") {
-				refuses(400, `{"error":{"message":"Unknown parameter: 'stream_options'.","param":"stream_options"}}`)(w, r)
-				return
-			}
-			chatter(w, r)
-		}
+		p.serve = withoutOptions(s)
 		for i, want := range []int64{2, 3} {
 			if a := s.ask(t.Context(), chat(stream)); a.err != nil || p.seen.Load() != want {
 				t.Errorf("request %d: %v after %d", i, a.err, p.seen.Load())
 			}
 		}
 	})
+	// The second body counts in the budget like the first.
+	const size = 100 << 10
+	big := stream + `, "padding": "` + strings.Repeat("x", size) + `"`
+	t.Run("within the budget", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := stage(t, Options{}, talks)
+			var held int64
+			refuse := withoutOptions(s)
+			s.peers[0].serve = func(w http.ResponseWriter, r *http.Request) {
+				<-time.After(time.Second) // the first body has long come back
+				held = s.relay.bodies.Load()
+				refuse(w, r)
+			}
+			if a := s.ask(t.Context(), chat(big)); a.err != nil || held < 2*size {
+				t.Errorf("%v, %d bytes held", a.err, held)
+			}
+			synctest.Wait()
+			s.calm()
+		})
+	})
+	t.Run("beyond the budget", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := stage(t, Options{MaxBodyTotal: 5 * size / 2}, talks, talks)
+			refuse := withoutOptions(s)
+			s.peers[0].serve = func(w http.ResponseWriter, r *http.Request) {
+				s.relay.bodies.Add(size) // others came
+				refuse(w, r)
+			}
+			a := s.ask(t.Context(), chat(big))
+			if a.err == nil || a.err.Type != hearth.ErrOverloaded || s.peers[0].seen.Load() != 1 || s.peers[1].seen.Load() != 0 {
+				t.Errorf("%v after %d requests", a.err, s.peers[0].seen.Load())
+			}
+			synctest.Wait()
+			s.relay.bodies.Add(-size)
+			s.calm()
+		})
+	})
+}
+
+// withoutOptions is an upstream that does not know stream_options.
+func withoutOptions(s *scene) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(s.peers[0].lastBody(), "stream_options") {
+			refuses(400, `{"error":{"message":"Unknown parameter: 'stream_options'.","param":"stream_options"}}`)(w, r)
+			return
+		}
+		chatter(w, r)
+	}
 }
 
 func TestMeasured(t *testing.T) {
@@ -256,6 +298,29 @@ func TestMoney(t *testing.T) {
 			a := s.ask(t.Context(), chat(""))
 			if got := words(s.record(a.id).Attempts); a.err == nil || got != "500 over_budget" {
 				t.Errorf("%v, %s", a.err, got)
+			}
+		})
+	})
+	t.Run("each choice is held back for", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var left hearth.Nano
+			s := stage(t, Options{}, part{serve: answers})
+			s.peers[0].serve = func(w http.ResponseWriter, r *http.Request) {
+				left, _ = s.ledger.Left(s.key, "KRW")
+				answers(w, r)
+			}
+			s.key.Limit = 5000 * 1_000_000_000
+			held := func(extra string) hearth.Nano {
+				before, _ := s.ledger.Left(s.key, "KRW")
+				if a := s.ask(t.Context(), chat(`, "max_tokens": 100`+extra)); a.err != nil {
+					t.Error(a.err)
+				}
+				return before - left
+			}
+			one, three := held(""), held(`, "n": 3`)
+			price, _ := hearth.NanoFromDecimal(s.cat.Endpoints[0].Price.Completion.Mul(decimal.NewFromInt(200)).Shift(-6))
+			if d := three - one - price; d < 0 || d > price/10 { // the body is a little longer too
+				t.Errorf("held %v for one, %v for three; the output of two costs %v", one, three, price)
 			}
 		})
 	})

@@ -13,6 +13,7 @@ import (
 var (
 	errTooLarge = errors.New("the answer is larger than 64 MiB")
 	errMemory   = errors.New("the gateway holds as many answers as its memory budget allows")
+	errBody     = errors.New("no memory is left for the body of this request")
 )
 
 // budget bounds the bytes of all whole answers in memory together.

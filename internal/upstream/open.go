@@ -19,9 +19,9 @@ type Call struct {
 	// all of it is sent, and the connection's own goroutine may then still be reading it.
 	Body []byte
 	Done func() // called once when nobody reads Body any more; nil = nobody wants to know
-	// Plain makes the body once more without stream_options, for an upstream that refuses them; nil = it has none. The
-	// bytes are the attempt's own from then on.
-	Plain     func() []byte
+	// Plain makes the body once more without stream_options, for an upstream that refuses them; nil = it has none. done is
+	// to that body what Done is to Body. It is not ok if there is no memory for it.
+	Plain     func() (body []byte, done func(), ok bool)
 	MaxTokens int // the caller's cap on the output, in tokens, 0 = none
 	Stream    bool
 	Stamp     *dialect.Stamp // what the rewritten answer carries
@@ -95,7 +95,12 @@ func (op *opening) open() (*Opened, *Failure) {
 	if !op.refused || op.call.Plain == nil || op.w.ctx.Err() != nil {
 		return o, f
 	}
-	o, f = op.try(op.call.Plain(), nil)
+	body, done, ok := op.call.Plain()
+	if !ok {
+		f := judgeSend(errBody, nil)
+		return nil, &f
+	}
+	o, f = op.try(body, done)
 	if o != nil {
 		op.client.plainFromNowOn(op.call.Endpoint.Index)
 	}

@@ -19,7 +19,7 @@ func refusal(status int, body string) string {
 
 // plainCall is a call that can do without stream_options. made counts how often it had to.
 func plainCall(e *hearth.Endpoint, made *int) *Call {
-	return &Call{Endpoint: e, Stream: true, Plain: func() []byte { *made++; return []byte(`{"plain":1}`) }}
+	return &Call{Endpoint: e, Stream: true, Plain: func() ([]byte, func(), bool) { *made++; return []byte(`{"plain":1}`), nil, true }}
 }
 
 func TestStreamOptionsRefused(t *testing.T) {
@@ -70,19 +70,30 @@ func TestStreamOptionsRefused(t *testing.T) {
 			t.Errorf("got %v after %d requests", r, len(p.requests))
 		}
 	})
-	t.Run("the first body comes back, once", func(t *testing.T) {
+	t.Run("no memory for another body", func(t *testing.T) {
+		p := listen(t, says(refusal(400, openAI), false))
+		client, e := endpoint(t, p.url())
+		r := attempt(t.Context(), client, &Call{Endpoint: e, Stream: true, Plain: func() ([]byte, func(), bool) { return nil, nil, false }})
+		if r.String() != "next: no memory is left for the body of this request" || !r.failure.Overloaded || r.failure.Blame != hearth.BlameNobody || len(p.requests) != 1 {
+			t.Errorf("got %v, %+v after %d requests", r, r.failure, len(p.requests))
+		}
+	})
+	t.Run("each body comes back, once", func(t *testing.T) {
 		p := listen(t, func(conn net.Conn, n int) {
 			_, _ = io.WriteString(conn, map[bool]string{true: refusal(400, openAI), false: stream}[n == 1])
 		})
 		client, e := endpoint(t, p.url())
 		made, back := 0, make(chan struct{}, 4)
 		call := plainCall(e, &made)
+		second := make(chan struct{}, 4)
 		call.Done = func() { back <- struct{}{} }
+		call.Plain = func() ([]byte, func(), bool) { return []byte("{}"), func() { second <- struct{}{} }, true }
 		attempt(t.Context(), client, call)
 		client.Close()
 		<-back
-		if len(back) != 0 {
-			t.Error("it came back more than once")
+		<-second
+		if len(back) != 0 || len(second) != 0 {
+			t.Error("a body came back more than once")
 		}
 	})
 }

@@ -186,8 +186,8 @@ func judgeSend(err, cause error) Failure {
 		f.Message = errTooLarge.Error()
 	case errors.Is(err, errDry):
 		f.Message = errDry.Error()
-	case errors.Is(err, errMemory):
-		f.Blame, f.Overloaded, f.Message = hearth.BlameNobody, true, errMemory.Error()
+	case errors.Is(err, errMemory), errors.Is(err, errBody):
+		f.Blame, f.Overloaded, f.Message = hearth.BlameNobody, true, err.Error()
 	case garbled(err):
 		f.Message = "the answer is not the gzip that it is called"
 	case errors.As(err, &dns):
