@@ -136,12 +136,14 @@ func version() string {
 
 // logging are the flags of commands that run for long.
 type logging struct {
-	LogLevel  slog.Level `default:"info" placeholder:"LEVEL" help:"Least level that is logged: debug, info, warn or error (default: ${default})."`
-	LogFormat string     `default:"text" enum:"text,json" placeholder:"FORMAT" help:"Format of the log: text or json (default: ${default})."`
+	LogLevel  string `default:"info" enum:"debug,info,warn,error" placeholder:"LEVEL" help:"Least level that is logged: debug, info, warn or error (default: ${default})."`
+	LogFormat string `default:"text" enum:"text,json" placeholder:"FORMAT" help:"Format of the log: text or json (default: ${default})."`
 }
 
 func (l logging) logger(w io.Writer) *slog.Logger {
-	o := &slog.HandlerOptions{Level: l.LogLevel}
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(l.LogLevel)) // one of the words of the flag
+	o := &slog.HandlerOptions{Level: level}
 	if l.LogFormat == "json" {
 		return slog.New(slog.NewJSONHandler(w, o))
 	}

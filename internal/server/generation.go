@@ -115,7 +115,7 @@ func (s *Server) generation(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if g == nil || g.KeyID != key.ID && !key.Admin {
-		return hearth.Errorf(hearth.ErrNotRecorded, "no record of a generation %q under this key: requests refused with 400, 401 or 413 are not recorded, and of those that no candidate could serve only ten a second", printable(id))
+		return hearth.Errorf(hearth.ErrNotRecorded, "no record of a generation \"%s\" under this key: requests refused with 400, 401 or 413 are not recorded, and of those that no candidate could serve only ten a second", printable(id))
 	}
 	numeric := r.URL.Query().Get("status") == "numeric" || strings.Contains(strings.ToLower(r.UserAgent()), "openrouter")
 	return writeJSON(w, http.StatusOK, struct {
