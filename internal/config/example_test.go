@@ -131,7 +131,7 @@ func TestExampleWithoutItsVariable(t *testing.T) {
 
 // TestExamplesOfEngines reads every file under docs/examples and every whole configuration in the README.
 func TestExamplesOfEngines(t *testing.T) {
-	env := only(map[string]string{"OPENROUTER_API_KEY": "sk-or-test"})
+	env := only(map[string]string{"OPENROUTER_API_KEY": "sk-or-test", "VLLM_API_KEY": "sk-vllm-test", "GPU_2_TOKEN": "0123456789abcdef0123"})
 	files, err := filepath.Glob("../../docs/examples/*.yaml")
 	if err != nil || len(files) < 4 {
 		t.Fatalf("found %v, %v", files, err)
