@@ -43,7 +43,8 @@ type Drivers struct {
 	o          Options
 	id         string
 	ports      ports
-	memoryWait time.Duration
+	memoryWait time.Duration // for memory to become free
+	killWait   time.Duration // for killed processes to be gone
 }
 
 // New prepares the directory, if there is one.
@@ -54,7 +55,7 @@ func New(o Options) (*Drivers, error) {
 	if o.LockDir == "" {
 		o.LockDir = filepath.Join(o.Dir, "nodes")
 	}
-	d := &Drivers{o: o, id: o.ID, ports: ports{first: o.Ports[0], last: o.Ports[1]}, memoryWait: memoryWait}
+	d := &Drivers{o: o, id: o.ID, ports: ports{first: o.Ports[0], last: o.Ports[1]}, memoryWait: memoryWait, killWait: killWait}
 	if o.Dir == "" {
 		return d, nil
 	}

@@ -230,7 +230,7 @@ func (p *process) Stop(ctx context.Context, grace time.Duration) error {
 	if err := p.d.forget(p.conf.Name); err != nil {
 		p.log.Warn("record of an engine is not removed", "error", err)
 	}
-	all := ending{d: p.d, name: p.conf.Name, leader: r.leader(), child: child, grace: grace, force: killWait}
+	all := ending{d: p.d, name: p.conf.Name, leader: r.leader(), child: child, grace: grace, force: p.d.killWait}
 	if err := all.run(ctx); err != nil {
 		return err
 	}

@@ -135,7 +135,7 @@ func (d *Drivers) seize(ctx context.Context, s *hearth.Slot) ([]*os.File, error)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	rest := ending{d: d, name: s.Name, grace: s.StopGrace, force: killWait}
+	rest := ending{d: d, name: s.Name, grace: s.StopGrace, force: d.killWait}
 	if err := rest.run(ctx); err != nil {
 		d.o.Log.Warn("an earlier engine of the slot is in the way", "slot", s.Name, "error", err)
 		return nil, &slot.BusyError{Message: "an earlier engine of the slot has not ended"}

@@ -129,7 +129,7 @@ func (d *Drivers) adopt(s *hearth.Slot, r record) *process {
 
 // end stops what is left of a slot. conf is nil if there is no such slot any more.
 func (d *Drivers) end(ctx context.Context, name string, conf *hearth.Slot) {
-	e := ending{d: d, name: name, grace: defaultGrace, force: killWait}
+	e := ending{d: d, name: name, grace: defaultGrace, force: d.killWait}
 	if conf != nil {
 		e.grace = conf.StopGrace
 	}
