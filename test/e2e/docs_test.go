@@ -1,0 +1,96 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const examples = "../../docs/examples"
+
+// TestExamples asks hearth check about every example, and holds docs/engines.md to them.
+func TestExamples(t *testing.T) {
+	files, err := filepath.Glob(examples + "/*.yaml")
+	if err != nil || len(files) < 10 {
+		t.Fatalf("found %v, %v", files, err)
+	}
+	page, err := os.ReadFile("../../docs/engines.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]bool{}
+	for _, block := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+		shown[block[1]] = true
+	}
+	for _, f := range files {
+		t.Run(filepath.Base(f), func(t *testing.T) {
+			cmd := exec.Command(program, "check", f)
+			cmd.Env = append(os.Environ(), "OPENROUTER_API_KEY=sk-or-test", "VLLM_API_KEY=sk-vllm-test", "GPU_2_TOKEN=0123456789abcdef0123")
+			out, err := cmd.CombinedOutput()
+			if err != nil || !strings.Contains(string(out), "is good") {
+				t.Errorf("%v\n%s", err, out)
+			}
+			for line := range strings.Lines(string(out)) {
+				if strings.HasPrefix(line, "warning:") && !strings.Contains(line, ": providers: is empty") && !strings.Contains(line, ": nodes: is empty") {
+					t.Error(line)
+				}
+			}
+			text, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if filepath.Base(f) == "openrouter.yaml" { // no engine
+				return
+			}
+			if !shown[string(text)] {
+				t.Error("docs/engines.md does not show it as it is")
+			}
+			delete(shown, string(text))
+		})
+	}
+	for text := range shown {
+		t.Errorf("docs/engines.md shows what is no example:\n%s", text)
+	}
+	for _, link := range regexp.MustCompile(`\]\((examples/[^)]*)\)`).FindAllStringSubmatch(string(page), -1) {
+		if _, err := os.Stat("../../docs/" + link[1]); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestExampleOfLlamaServer runs that example as it stands, but for the place of the model file.
+func TestExampleOfLlamaServer(t *testing.T) {
+	e := installed()
+	if e.err != nil {
+		t.Fatal(e.err)
+	}
+	if e.lacking != "" {
+		t.Skip(e.lacking)
+	}
+	dir := t.TempDir()
+	model := filepath.Join(dir, "gemma.gguf")
+	if out, err := exec.Command(e.generator, "-o", model, "-name", "tiny-gemma", "-ctx", "65536").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	script := "#!/bin/sh\nexec " + e.server + " --lib " + e.lib + ` "$@"` + "\n"
+	if err := os.WriteFile(filepath.Join(dir, "llama-server"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	text, err := os.ReadFile(examples + "/llama-server.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const file = "/srv/models/gemma-3-12b-it-Q4_K_M.gguf"
+	if !strings.Contains(string(text), file) {
+		t.Fatalf("no %s in\n%s", file, text)
+	}
+	g := launch(t, func(string) string { return strings.Replace(string(text), file, model, 1) + "\ndata_dir: data\n" })
+	r := g.chat(`{"messages": [{"role": "user", "content": "hi"}]}`)
+	if r.status != 200 || r.header.Get("X-Myip-Model") != "google/gemma-3-12b" || !strings.Contains(r.body, "I am tiny-gemma") {
+		t.Errorf("%d %v %s", r.status, r.header, r.body)
+	}
+}
