@@ -170,7 +170,7 @@ func TestMedia(t *testing.T) {
 			if c.broken {
 				behaves = refuses(500, "{}")
 			}
-			url := serve(t, keep(&engineGot, behaves))
+			url := serve(t, listing(keep(&engineGot, behaves)))
 			w := newWorld(t, setup{upstream: keep(&providerGot, answers), slots: []*hearth.Slot{{Name: "gpu", Node: &hearth.Node{Name: "gpu-1", Exclusive: true}, Driver: "always",
 				URL: url, Probe: "/health", Concurrency: 1, Queue: 1, Wait: 5 * time.Second, StartTimeout: time.Minute}}})
 			if !c.off {

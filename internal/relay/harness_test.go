@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -50,6 +51,17 @@ type setup struct {
 }
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// listing makes an engine of a handler: a GET is answered with the list that has the model.
+func listing(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			fmt.Fprintf(w, `{"object":"list","data":[{"id":%q}]}`, model)
+			return
+		}
+		h(w, r)
+	}
+}
 
 func newWorld(t testing.TB, s setup) *world {
 	t.Helper()

@@ -65,11 +65,9 @@ func TestReservedSpaceComesBack(t *testing.T) {
 }
 
 func TestEngineLoadingAfterItsProbe(t *testing.T) {
-	url := serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/v1/chat/completions" {
-			rw.WriteHeader(http.StatusServiceUnavailable)
-			fmt.Fprint(rw, `{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}`)
-		}
+	url := serve(t, listing(func(rw http.ResponseWriter, _ *http.Request) {
+		rw.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprint(rw, `{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}`)
 	}))
 	w := newWorld(t, setup{slots: []*hearth.Slot{{Name: "gpu", Node: &hearth.Node{Name: "gpu-1", Exclusive: true}, Driver: "always", URL: url,
 		Probe: "/health", Concurrency: 1, Queue: 1, Wait: 5 * time.Second, StartTimeout: time.Minute}}})
