@@ -28,12 +28,16 @@ const (
 	maxUserBytes  = 4096
 	maxNotes      = 16
 	mostChoices   = 128 // n, as in the API of OpenAI
+	maxTools      = 256 // names of tools that are kept
 )
 
 // Chat is a decoded chat request. It keeps the body it was made from, which must not be changed while the Chat is
 // in use.
 type Chat struct {
 	hearth.Request
+
+	// ToolNames are the names of the functions that the request offers; none = not known, or too many to keep.
+	ToolNames []string
 
 	raw     []byte
 	members []member
@@ -122,19 +126,20 @@ func (f field) neverForwarded() bool { return f >= fieldModels && f <= fieldDebu
 
 // decoding is one run of DecodeChat.
 type decoding struct {
-	dec    *jsontext.Decoder
-	src    bytes.Buffer
-	raw    []byte
-	chat   *Chat
-	count  func([]byte) int
-	tokens int
-	bytes  int // of the text that was counted
-	from   int // where the text begins that has not been counted, inside of a counted member
-	seen   [fieldChoices + 1]bool
-	models []string
-	media  mediaKinds
-	urls   [][]byte // the web addresses of media that were seen, each once, as they are written
-	split  bool     // provider.sort.partition was given
+	dec      *jsontext.Decoder
+	src      bytes.Buffer
+	raw      []byte
+	chat     *Chat
+	count    func([]byte) int
+	tokens   int
+	bytes    int // of the text that was counted
+	from     int // where the text begins that has not been counted, inside of a counted member
+	seen     [fieldChoices + 1]bool
+	models   []string
+	media    mediaKinds
+	urls     [][]byte // the web addresses of media that were seen, each once, as they are written
+	split    bool     // provider.sort.partition was given
+	nameless bool     // a tool has no name that is known, or there are too many
 	// routing: only where the request would go is asked for.
 	routing bool
 }
@@ -215,6 +220,9 @@ func (d *decoding) finish() error {
 	}
 	// What chat templates put around the conversation: a system text of their own, markers, the way to call tools.
 	d.extra(32)
+	if d.nameless {
+		c.ToolNames = nil
+	}
 	if c.Tools {
 		c.Params |= hearth.ParamTools
 		d.extra(256)

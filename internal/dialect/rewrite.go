@@ -190,7 +190,7 @@ func (r *rewriter) choiceList(dst []byte) []byte {
 // choice rewrites one choice. Its finish reasons are written last, for they depend on the rest.
 func (r *rewriter) choice(dst []byte) []byte {
 	var finish, native []byte
-	number, index, body, logprobs := r.choices, false, false, false
+	number, index, body, message, logprobs := r.choices, false, false, false, false
 	r.bodyEnd, r.callsEnd = 0, 0
 	dst = append(dst, '{')
 	r.open()
@@ -208,6 +208,9 @@ func (r *rewriter) choice(dst []byte) []byte {
 		case "delta", "message":
 			switch {
 			case body || r.whole && r.chunk && string(word) == "delta":
+				r.value()
+			case string(word) == "message" && !r.whole: // no part of a chunk: who reads it would read the answer twice
+				message = true
 				r.value()
 			case (string(word) == "message") != r.whole:
 				dst = appendMember(dst, key, r.value())
@@ -239,6 +242,7 @@ func (r *rewriter) choice(dst []byte) []byte {
 		dst = appendIndex(dst, number)
 	}
 	if !body {
+		r.fact.Whole = r.fact.Whole || message
 		dst = r.emptyBody(dst)
 	}
 	r.fact.Choice = max(r.fact.Choice, min(number, maxChoices-1))

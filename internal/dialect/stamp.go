@@ -38,6 +38,7 @@ type Chunk struct {
 	Usage          hearth.Usage   // Reported if the chunk carried usable counts
 	UpstreamID     string         // the upstream's id of the answer
 	Err            *UpstreamError // the chunk is an in-band error; nothing was appended
+	Whole          bool           // a choice has a message and no delta: see [Stamp.AppendWhole]
 	Skip           bool           // nothing was appended: the chunk has nothing for the caller
 }
 
@@ -48,7 +49,7 @@ func (s *Stamp) AppendChunk(dst, data []byte) ([]byte, Chunk, error) {
 }
 
 // AppendWhole appends a whole answer as the one chunk of a stream: the message is the delta. It is for upstreams that
-// answer with JSON where a stream was asked for.
+// answer with JSON where a stream was asked for, or with such JSON in an event.
 func (s *Stamp) AppendWhole(dst, body []byte) ([]byte, Chunk, error) {
 	return s.appendChunk(dst, rewriter{stamp: s, chunk: true, whole: true, scan: scan{b: bytes.TrimPrefix(body, bom)}})
 }

@@ -23,6 +23,7 @@ func (d *decoding) tools() error {
 		if err != nil {
 			return err
 		}
+		d.toolName(val)
 		if serverTool(val) {
 			param := fmt.Sprintf("tools[%d].type", n)
 			return &hearth.Error{Type: hearth.ErrUnsupported, Param: param, Message: "server tools (type openrouter:… or web_search…) are not offered here; give function tools"}
@@ -30,6 +31,45 @@ func (d *decoding) tools() error {
 	}
 	_, err := d.dec.ReadToken()
 	return d.orSyntax(err)
+}
+
+// toolName keeps the name of a function that the request offers, with which calls are then compared.
+func (d *decoding) toolName(tool jsontext.Value) {
+	name := nameOf(tool)
+	for _, kind := range [...]string{"function", "custom"} {
+		if name == nil {
+			name = nameOf(valueOf(tool, kind))
+		}
+	}
+	if name == nil || len(d.chat.ToolNames) == maxTools {
+		d.nameless = true
+	}
+	if !d.nameless {
+		d.chat.ToolNames = append(d.chat.ToolNames, string(name))
+	}
+}
+
+// nameOf is the text of an object's name, nil if it has none.
+func nameOf(v []byte) []byte {
+	if n := valueOf(v, "name"); text(n) && len(n) <= maxKeyBytes {
+		return unquote(n)
+	}
+	return nil
+}
+
+// valueOf is the value of the last member of an object with that key, nil if there is none.
+func valueOf(v []byte, key string) (val []byte) {
+	s := scan{b: v}
+	if s.kind() != '{' {
+		return nil
+	}
+	s.open()
+	for k, ok := s.key(); ok; k, ok = s.key() {
+		if v := s.value(); string(name(k)) == key {
+			val = v
+		}
+	}
+	return val
 }
 
 // serverTool says whether a tool is one that the gateway would have to run itself.

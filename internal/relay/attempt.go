@@ -54,7 +54,7 @@ func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange,
 		return o
 	}
 	// A stamp learns from the upstream it rewrites, so each attempt gets a new one.
-	x.stamp = dialect.Stamp{ID: x.gen.ID, Model: e.Model.ID, Provider: e.Provider.Name, Created: x.stamp.Created}
+	x.stamp = dialect.Stamp{ID: x.gen.ID, Model: e.Model.ID, Provider: e.Provider.Name, Created: x.stamp.Created, Tools: x.chat.ToolNames}
 	x.watch.Dispatch()
 	x.tally.tried++
 	sent := time.Now()

@@ -110,33 +110,23 @@ func TestGzip(t *testing.T) {
 
 // What a few kilobytes make when they are unpacked is bounded as if it had come so.
 func TestZipBomb(t *testing.T) {
-	const size = 80 << 20
-	pack := func(begin string) []byte {
-		var b bytes.Buffer
-		z := gzip.NewWriter(&b)
-		_, _ = io.WriteString(z, begin)
-		block := bytes.Repeat([]byte(" "), 1<<20)
-		for range size / len(block) {
-			_, _ = z.Write(block)
-		}
-		if err := z.Close(); err != nil {
-			t.Fatal(err)
-		}
-		return b.Bytes()
+	block := strings.Join(zipped(t, strings.Repeat(" ", 1<<20)), "")
+	pack := func(begin string, size int) string { // in as many members as it has MiB: to pack it all takes long
+		return strings.Join(zipped(t, begin), "") + strings.Repeat(block, size>>20)
 	}
 	for _, c := range []struct {
 		name   string
 		status int
 		stream bool
-		bomb   []byte
+		bomb   string
 		want   string
 		memory uint64 // that may be allocated in all
 	}{
-		{"answer", 200, false, pack("{"), "cut: the answer is larger than 64 MiB", 200 << 20},
-		{"JSON where a stream was asked for", 200, true, pack("{"), "next: the answer is larger than 64 MiB", 200 << 20},
-		{"one event", 200, true, pack("data: "), "next: the stream held an event of more than 32 MiB", 150 << 20},
-		{"blanks", 200, true, pack(""), "next: the stream held an event of more than 32 MiB", 150 << 20},
-		{"error", 500, false, pack("<title>oops</title>"), "next: provider answered 500 Internal Server Error: oops", 2 << 20},
+		{"answer", 200, false, pack("{", 65<<20), "cut: the answer is larger than 64 MiB", 200 << 20},
+		{"JSON where a stream was asked for", 200, true, pack("{", 65<<20), "next: the answer is larger than 64 MiB", 200 << 20},
+		{"one event", 200, true, pack("data: ", 36<<20), "next: the stream held an event of more than 32 MiB", 150 << 20},
+		{"blanks", 200, true, pack("", 36<<20), "next: the stream held an event of more than 32 MiB", 150 << 20},
+		{"error", 500, false, pack("<title>oops</title>", 36<<20), "next: provider answered 500 Internal Server Error: oops", 2 << 20},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := listen(t, says(fmt.Sprintf("HTTP/1.1 %d x\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", c.status, len(c.bomb), c.bomb), false))

@@ -90,6 +90,9 @@ func (s *Stream) next() (step, error) {
 	}
 	start := len(s.buf)
 	out, chunk, err := s.stamp.AppendChunk(append(s.buf, dataPrefix...), data)
+	if chunk.Whole && chunk.Err == nil && chunk.Choice >= s.choices { // else it repeats what has come in pieces
+		out, chunk, err = s.stamp.AppendWhole(append(out[:start], dataPrefix...), data)
+	}
 	if chunk.Err == nil && (string(ev.Name) == "error" || chunk.Skip && !chunk.Usage.Reported && saysError(data)) {
 		chunk.Err, err = dialect.ReadError(http.StatusBadGateway, data), nil
 	}
