@@ -235,7 +235,7 @@ type SlotView struct {
 
 	Unknown  bool      // the node has not been heard of for 2 s: nothing below or above holds
 	Disabled bool      // by the operator: as if the mapping were disabled
-	Drained  bool      // by the operator: takes no request until it is woken
+	Drained  bool      // by the operator: takes no request until it is woken or enabled
 	Paused   time.Time // the node is given back to its owner until then; zero = it is not
 	Foreign  bool      // another gateway owns the node
 	Facts    SlotFacts // what its engine last said of itself
@@ -249,8 +249,17 @@ type SlotFacts struct {
 	Warning  string // where it contradicts the configuration, for the operator
 }
 
-// Status is the number of the endpoints list: 0 up, -1 starting, -2 asleep, -3 busy with another model, -5 failed.
+// Status is the number of the endpoints list: 0 up, -1 starting, -2 asleep, -3 busy with another model or another
+// gateway, -5 failed or not heard of, -10 taken away by the operator.
 func (v SlotView) Status() int {
+	switch {
+	case v.Unknown:
+		return -5
+	case v.Disabled || v.Drained || !v.Paused.IsZero():
+		return -10
+	case v.Foreign:
+		return -3
+	}
 	switch v.State {
 	case SlotReady:
 		return 0

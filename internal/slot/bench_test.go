@@ -15,7 +15,7 @@ func warm(b *testing.B) (*Fleet, *hearth.Slot) {
 	c := &hearth.Catalog{Nodes: []*hearth.Node{node}}
 	for i := range 2 {
 		c.Slots = append(c.Slots, &hearth.Slot{
-			Index: i, Node: node, Model: &hearth.Model{}, Concurrency: 1000, Wait: time.Minute, IdleSleep: time.Hour,
+			Index: i, Name: string(rune('a' + i)), Node: node, Model: &hearth.Model{}, Concurrency: 1000, Wait: time.Minute, IdleSleep: time.Hour,
 		})
 	}
 	f, err := NewFleet(c, Options{Driver: func(*hearth.Slot) (Driver, error) { return &gpu{}, nil }})

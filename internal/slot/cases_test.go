@@ -3,11 +3,12 @@ package slot
 import "time"
 
 // stepCase is a script of events and what comes of them. Slots a, b and c: one place, a queue of two, 90 s to
-// become ready, 10 s for a place when there is another candidate; the node: 10 s turn, 5 s residence.
+// become ready, 10 s for a place when there is another candidate; the node: 10 s turn, 5 s residence, 40 s to drain when ordered.
 type stepCase struct {
 	name   string
 	shared bool
 	sleep  time.Duration
+	exit   string
 	play   string
 	want   string
 }

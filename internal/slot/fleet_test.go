@@ -146,13 +146,13 @@ func TestFailures(t *testing.T) {
 		o := <-h.ask(t.Context(), h.a, time.Hour)
 		r := h.refused(o, hearth.SkipFailed)
 		between(t, "the failure", o.took, 1234*time.Millisecond, 1234*time.Millisecond)
-		if want := "engine exited with code 1; see the gateway's log"; r.Message != want || r.RetryAfter != time.Second {
+		if want := "engine exited with code 1: out of memory; see the gateway's log"; r.Message != want || r.RetryAfter != time.Second {
 			t.Errorf("refusal %+v", r)
 		}
 		o = <-h.ask(t.Context(), h.a, time.Hour)
 		h.refused(o, hearth.SkipFailed)
 		between(t, "the refusal in the back-off", o.took, 0, 0)
-		if v := h.View(h.a); v.State != hearth.SlotFailed || v.LastError != "engine exited with code 1: out of memory" {
+		if v := h.View(h.a); v.State != hearth.SlotFailed || v.LastError != "engine exited with code 1: loading | out of memory" {
 			t.Errorf("view %+v", v)
 		}
 		pass(time.Second)
@@ -188,7 +188,7 @@ func TestFailures(t *testing.T) {
 		h.gpu.engine().die(&ExitError{Code: -1, Signal: "killed"})
 		synctest.Wait()
 		r := h.refused(<-h.ask(t.Context(), h.a, time.Hour), hearth.SkipFailed)
-		if r.RetryAfter != time.Second || r.Message != "engine ended by signal: killed; see the gateway's log" {
+		if r.RetryAfter != time.Second || r.Message != "engine ended by signal: killed: out of memory; see the gateway's log" {
 			t.Errorf("refusal %+v", r)
 		}
 		pass(time.Second)

@@ -3,6 +3,7 @@ package slot
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,14 +14,32 @@ import (
 // message is an event on its way to the node's goroutine, with what the pure core must not see.
 type message struct {
 	event
-	reply  chan answer // evAsked: has room for the one answer
+	reply  chan answer // evAsked, evOrder, evReload: has room for the one answer
 	engine Engine      // evReady
+	parts  []part      // evReload: of all places; without a driver, that of before stays
 }
 
-// answer ends the waiting of a request: an engine to use, or a refusal.
+// answer ends the waiting of a request: an engine to use, or a refusal; or that of an order.
 type answer struct {
+	slot    int
 	engine  Engine
+	cut     <-chan struct{}
 	refusal *Refusal
+	err     error
+}
+
+// part is what a place of a node consists of outside the pure core.
+type part struct {
+	cell   *cell
+	driver Driver
+}
+
+// cell is what others than the node's goroutine may see of a slot. Nothing in it needs a lock.
+type cell struct {
+	view   atomic.Pointer[published]
+	conf   atomic.Pointer[hearth.Slot] // as configured now
+	engine atomic.Pointer[Engine]      // that is there, nil = none
+	tail   atomic.Pointer[[]string]    // the last lines of the engine before
 }
 
 // published is a slot's view as of one instant.
@@ -29,41 +48,64 @@ type published struct {
 	at time.Time
 }
 
-// node runs the slots of one node. The goroutine of loop owns state, engines, cancels and replies.
+// node runs the slots of one node. The goroutine of loop owns state, parts, lives and replies.
 type node struct {
 	name    string
 	log     *slog.Logger
-	drivers []Driver
-	views   []atomic.Pointer[published]
+	emit    func(Event)
 	lastID  atomic.Uint64
 	mailbox chan message  // never read by anybody but loop, which never waits for anybody
 	done    chan struct{} // closed when loop has ended and every engine is gone
+	removed atomic.Bool   // a reload knows it no more
 
 	state   *state
-	engines []Engine // of the ready slots
-	cancels []context.CancelCauseFunc
+	parts   []part
+	lives   []life // by place
 	replies map[uint64]chan answer
 
 	runs  sync.WaitGroup
 	force context.Context // ends when engines must be stopped at once
 	kill  context.CancelFunc
+
+	plan []*cell // by place; the fleet's, under its lock
 }
 
-func newNode(hn *hearth.Node, slots []*hearth.Slot, drivers []Driver, log *slog.Logger) *node {
+// life is what the loop keeps of a place's engine.
+type life struct {
+	engine Engine // ready
+	cut    chan struct{}
+	cancel context.CancelCauseFunc
+}
+
+// newNode makes a node whose slots are asleep, but for the engines that were found.
+func newNode(hn *hearth.Node, slots []*hearth.Slot, drivers []Driver, o *Options, emit func(Event)) *node {
+	now := time.Now()
 	n := &node{
 		name:    hn.Name,
-		log:     log.With("node", hn.Name),
-		drivers: drivers,
-		views:   make([]atomic.Pointer[published], len(slots)),
+		log:     o.Log.With("node", hn.Name),
+		emit:    emit,
 		mailbox: make(chan message),
 		done:    make(chan struct{}),
-		state:   newState(hn, slots, time.Now()),
-		engines: make([]Engine, len(slots)),
-		cancels: make([]context.CancelCauseFunc, len(slots)),
+		state:   newState(hn, slots, now),
+		lives:   make([]life, len(slots)),
 		replies: map[uint64]chan answer{},
 	}
 	n.force, n.kill = context.WithCancel(context.Background())
-	n.publish(time.Now())
+	for i, s := range slots {
+		n.parts = append(n.parts, part{&cell{}, drivers[i]})
+		n.parts[i].cell.conf.Store(s)
+		n.plan = append(n.plan, n.parts[i].cell)
+	}
+	o.Operator.restore(n.state, n.name, now)
+	n.state.foreign = o.Lock != nil && !n.own(hn, o.Lock)
+	for i, s := range slots {
+		if e := o.Adopted[s.Name]; e != nil {
+			n.state.adopt(n.state.slots[i])
+			n.run(i, n.state.slots[i].run, e)
+		}
+	}
+	n.publish(now)
+	go n.loop()
 	return n
 }
 
@@ -79,11 +121,11 @@ func (n *node) tell(m message) bool {
 
 // loop takes one event after the other until the node is closed and empty.
 func (n *node) loop() {
+	defer n.kill()
 	defer close(n.done)
-	timer := time.NewTimer(time.Hour)
-	timer.Stop()
+	timer := time.NewTimer(0) // what was found or ordered before the start counts at once
 	defer timer.Stop()
-	for !n.state.closing || n.state.resident() {
+	for !n.state.closing && !n.state.removed || n.state.resident() {
 		var m message
 		select {
 		case m = <-n.mailbox:
@@ -92,42 +134,69 @@ func (n *node) loop() {
 		}
 		m.now = time.Now()
 		switch m.kind {
-		case evAsked:
+		case evAsked, evOrder:
 			n.replies[m.id] = m.reply
 		case evCancelled:
 			delete(n.replies, m.id)
 		case evReady:
-			n.engines[m.slot] = m.engine
+			n.lives[m.slot].engine, n.lives[m.slot].cut = m.engine, make(chan struct{})
+		case evReload:
+			n.renew(m.parts)
 		}
 		effects := step(n.state, m.event)
 		n.publish(m.now)
 		for _, fx := range effects {
 			n.carryOut(fx, m.now, timer)
 		}
+		if m.kind == evReload {
+			m.reply <- answer{}
+		}
 	}
+}
+
+// renew takes the parts of a newer configuration.
+func (n *node) renew(parts []part) {
+	for i := range parts {
+		if i < len(n.parts) && parts[i].driver == nil {
+			parts[i].driver = n.parts[i].driver
+		}
+	}
+	n.parts = parts
+	n.lives = append(n.lives, make([]life, len(parts)-len(n.lives))...)
 }
 
 // carryOut does what an effect says, or has it done by another goroutine if it takes time.
 func (n *node) carryOut(fx effect, now time.Time, timer *time.Timer) {
 	switch fx.kind {
 	case fxGrant:
-		n.answer(fx.id, answer{engine: n.engines[fx.slot]})
+		n.answer(fx.id, answer{slot: fx.slot, engine: n.lives[fx.slot].engine, cut: n.lives[fx.slot].cut})
 	case fxRefuse:
 		n.answer(fx.id, answer{refusal: fx.refusal})
+	case fxOrdered:
+		n.answer(fx.id, answer{err: fx.err})
 	case fxStart:
-		ctx, cancel := context.WithCancelCause(context.Background())
-		n.cancels[fx.slot] = cancel
-		r := run{node: n, slot: fx.slot, id: fx.run, conf: n.state.slots[fx.slot].Slot}
-		n.runs.Go(func() { defer cancel(nil); r.live(ctx) })
+		n.run(fx.slot, fx.run, nil)
 	case fxStop:
 		if fx.why != nil {
-			n.cancels[fx.slot](fx.why)
+			n.lives[fx.slot].cancel(fx.why)
 		} else {
-			n.cancels[fx.slot](nil)
+			n.lives[fx.slot].cancel(nil)
 		}
+	case fxLeave:
+		n.lives[fx.slot].cancel(errLeave)
+	case fxCut:
+		close(n.lives[fx.slot].cut)
 	case fxAlarm:
 		timer.Reset(fx.at.Sub(now))
 	}
+}
+
+// run begins the life of an engine: of a found one, or with a start.
+func (n *node) run(slot int, id uint64, found Engine) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	n.lives[slot].cancel = cancel
+	r := run{node: n, part: n.parts[slot], slot: slot, id: id, conf: n.state.slots[slot].Slot}
+	n.runs.Go(func() { defer cancel(nil); r.live(ctx, found) })
 }
 
 func (n *node) answer(id uint64, a answer) {
@@ -137,19 +206,22 @@ func (n *node) answer(id uint64, a answer) {
 	}
 }
 
-// publish makes the views of the node's slots current and logs steps from state to state.
+// publish makes the views of the node's slots current and tells of their steps.
 func (n *node) publish(now time.Time) {
 	for i, p := range n.state.slots {
-		v := n.state.view(p, now)
-		old := n.views[i].Load()
+		v, c := n.state.view(p, now), n.parts[i].cell
+		old := c.view.Load()
 		if old != nil && old.SlotView == v {
 			continue
 		}
-		n.views[i].Store(&published{v, now})
-		if old != nil && old.State != v.State {
-			n.log.Info("slot changed", "slot", p.Name, "from", old.State.String(), "to", v.State.String(),
-				"inflight", v.Inflight, "waiting", v.Waiting)
+		c.view.Store(&published{v, now})
+		stepped := slices.ContainsFunc(n.state.steps, func(t taken) bool { return t.slot == i })
+		if why, changed := allowed(old, &v); changed && !stepped {
+			n.tellOf(taken{i, v.State, v.State, why}, now)
 		}
+	}
+	for _, t := range n.state.steps {
+		n.tellOf(t, now)
 	}
 	if n.state.illegal > 0 {
 		n.log.Error("slot refused an illegal step", "count", n.state.illegal)
@@ -157,9 +229,44 @@ func (n *node) publish(now time.Time) {
 	}
 }
 
-// view returns a slot's view, its prediction brought up to now.
-func (n *node) view(i int) hearth.SlotView {
-	p := n.views[i].Load()
+// tellOf tells the log and those who watch of a slot's step.
+func (n *node) tellOf(t taken, now time.Time) {
+	p, v := n.state.slots[t.slot], n.parts[t.slot].cell.view.Load()
+	if t.from != t.to {
+		n.log.Info("slot changed", "slot", p.Name, "from", t.from.String(), "to", t.to.String(),
+			"inflight", v.Inflight, "waiting", v.Waiting, "why", t.why)
+	}
+	n.emit(Event{At: now, Node: n.name, Slot: p.Name, Model: modelID(p.Slot), From: t.from, To: t.to, Why: t.why, View: v.SlotView})
+}
+
+// allowed says in which way an operator or another gateway lets a slot do other things than before.
+func allowed(old *published, v *hearth.SlotView) (why string, changed bool) {
+	if old == nil || old.Disabled == v.Disabled && old.Drained == v.Drained && old.Paused.Equal(v.Paused) && old.Foreign == v.Foreign {
+		return "", false
+	}
+	switch {
+	case v.Foreign:
+		return "the GPU belongs to another gateway", true
+	case v.Disabled:
+		return "the operator disables it", true
+	case v.Drained:
+		return "the operator drains it", true
+	case !v.Paused.IsZero():
+		return "the node is paused", true
+	}
+	return "it may be used again", true
+}
+
+func modelID(s *hearth.Slot) string {
+	if s.Model == nil {
+		return ""
+	}
+	return s.Model.ID
+}
+
+// now returns a slot's view, its prediction brought up to now.
+func (c *cell) now() hearth.SlotView {
+	p := c.view.Load()
 	v := p.SlotView
 	switch v.State {
 	case hearth.SlotStarting, hearth.SlotDraining, hearth.SlotStopping, hearth.SlotFailed:

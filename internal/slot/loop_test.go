@@ -165,7 +165,7 @@ func (h *house) close() {
 	if e := h.gpu.engine(); e != nil {
 		h.t.Errorf("the engine of %s is left", e.model)
 	}
-	for _, n := range h.nodes {
+	for _, n := range h.locals {
 		if len(n.replies) != 0 || len(n.state.requests) != 0 {
 			h.t.Errorf("%d waiters and %d requests are left", len(n.replies), len(n.state.requests))
 		}

@@ -53,6 +53,9 @@ func (st *state) goneRest(p *place, now time.Time) time.Duration {
 
 // otherBusy says whether another model holds the exclusive node or is the reason why this one is leaving it.
 func (st *state) otherBusy(p *place) bool {
+	if st.foreign {
+		return true
+	}
 	if !st.exclusive {
 		return false
 	}
@@ -67,17 +70,26 @@ func (st *state) otherBusy(p *place) bool {
 
 // view is what may be known of a slot at an instant.
 func (st *state) view(p *place, now time.Time) hearth.SlotView {
+	facts := p.facts
+	if p.unready != "" {
+		facts.Warning = p.unready
+	}
 	return hearth.SlotView{
 		State:     p.state,
 		Since:     p.since,
 		Inflight:  p.inflight,
 		Waiting:   p.waiting,
-		OtherBusy: st.otherBusy(p),
+		OtherBusy: st.otherBusy(p) || now.Before(p.busyUntil),
 		LoadRest:  st.loadRest(p, now),
 		LastError: p.lastError,
 		LoadTime:  p.loadTime,
 		StopTime:  p.stopTime,
 		Loads:     p.loads,
 		Served:    p.served,
+		Disabled:  p.disabled,
+		Drained:   p.drained || p.removed,
+		Paused:    st.paused,
+		Foreign:   st.foreign,
+		Facts:     facts,
 	}
 }

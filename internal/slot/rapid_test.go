@@ -11,196 +11,16 @@ import (
 	"myip.co.kr/hearth"
 )
 
-// model is what a script may know of a node from the outside: what was asked, answered, started and stopped.
-type model struct {
-	t     *rapid.T
-	st    *state
-	now   time.Time
-	alarm time.Time
-
-	nextID   uint64
-	leaving  uint64 // the request that leaves with this event
-	waiting  map[uint64]waiter
-	leases   map[uint64]uint64 // request → run
-	engines  map[uint64]*engineModel
-	answered map[uint64]bool
-	closing  bool
-	starts   int
-	gaveWay  int // slot that was stopped while another was waited for, -1 = none
-	// owed are the slots that were waited for when an engine was last stopped for a swap: one of them may be started
-	// even if everybody has left by then.
-	owed map[int]bool
-}
-
-type waiter struct {
-	slot     int
-	deadline time.Time
-}
-
-type engineModel struct {
-	slot     int
-	started  time.Time
-	ready    bool
-	stopping bool
-}
-
-func newModel(t *rapid.T) *model {
-	n := &hearth.Node{
-		Exclusive:   rapid.Bool().Draw(t, "exclusive"),
-		Turn:        time.Duration(rapid.IntRange(0, 12).Draw(t, "turn")) * time.Second,
-		MinResident: time.Duration(rapid.IntRange(0, 6).Draw(t, "min_resident")) * time.Second,
-	}
-	var slots []*hearth.Slot
-	for range rapid.IntRange(1, 3).Draw(t, "slots") {
-		slots = append(slots, &hearth.Slot{
-			Node:         n,
-			Concurrency:  rapid.IntRange(1, 3).Draw(t, "concurrency"),
-			Queue:        rapid.IntRange(0, 4).Draw(t, "queue"),
-			Wait:         20 * time.Second,
-			QueueWait:    5 * time.Second,
-			StartTimeout: 30 * time.Second,
-			IdleSleep:    time.Duration(rapid.IntRange(0, 1).Draw(t, "idle_sleep")) * 40 * time.Second,
-		})
-	}
-	return &model{
-		t: t, st: newState(n, slots, t0), now: t0,
-		waiting: map[uint64]waiter{}, leases: map[uint64]uint64{}, engines: map[uint64]*engineModel{}, answered: map[uint64]bool{}, gaveWay: -1,
-	}
-}
-
-// play gives the state one event and holds every effect against what may be.
-func (m *model) play(ev event) {
-	ev.now = m.now
-	for _, fx := range step(m.st, ev) {
-		switch fx.kind {
-		case fxStart:
-			m.start(fx)
-		case fxStop:
-			m.stop(fx)
-		case fxGrant:
-			m.grant(fx)
-		case fxRefuse:
-			if fx.id != m.leaving { // else its time ran out before it left, which nobody hears any more
-				m.answer(fx.id)
-			}
-			if !fx.refusal.Word.Slot() || fx.refusal.RetryAfter < time.Second || fx.refusal.Message == "" && fx.refusal.Word != hearth.SkipFailed {
-				m.t.Fatalf("refusal %+v", fx.refusal)
-			}
-		case fxAlarm:
-			m.alarm = fx.at
-		}
-	}
-	m.invariants()
-}
-
-func (m *model) start(fx effect) {
-	m.starts++
-	wanted, others := false, false
-	for _, w := range m.waiting {
-		wanted = wanted || w.slot == fx.slot
-		others = others || w.slot != fx.slot
-	}
-	if !wanted && !m.owed[fx.slot] {
-		m.t.Fatalf("slot %d is started for nobody", fx.slot)
-	}
-	m.owed = nil
-	if m.gaveWay == fx.slot && others && m.st.exclusive {
-		m.t.Fatalf("slot %d is started again after it gave way", fx.slot)
-	}
-	m.gaveWay = -1
-	for _, e := range m.engines {
-		if m.st.exclusive || e.slot == fx.slot {
-			m.t.Fatalf("slot %d is started while an engine of slot %d is there", fx.slot, e.slot)
-		}
-	}
-	m.engines[fx.run] = &engineModel{slot: fx.slot, started: m.now}
-}
-
-func (m *model) stop(fx effect) {
-	e := m.engines[fx.run]
-	if e == nil || e.stopping {
-		m.t.Fatalf("run %d is stopped, which is not there or stopping already", fx.run)
-	}
-	e.stopping = true
-	m.owed = map[int]bool{}
-	for _, w := range m.waiting {
-		m.owed[w.slot] = w.slot != fx.slot
-		if w.slot != fx.slot && m.st.slots[fx.slot].state == hearth.SlotStopping && m.st.exclusive {
-			m.gaveWay = fx.slot
-		}
-	}
-	for id, run := range m.leases {
-		if run == fx.run && !m.closing {
-			m.t.Fatalf("run %d is stopped under request %d", run, id)
-		}
-	}
-}
-
-func (m *model) grant(fx effect) {
-	w := m.waiting[fx.id]
-	m.answer(fx.id)
-	e := m.engines[fx.run]
-	if e == nil || !e.ready || e.stopping || e.slot != fx.slot || w.slot != fx.slot {
-		m.t.Fatalf("request %d for slot %d is granted engine %+v", fx.id, w.slot, e)
-	}
-	if m.now.After(w.deadline) {
-		m.t.Fatalf("request %d is granted %v after its deadline", fx.id, m.now.Sub(w.deadline))
-	}
-	m.leases[fx.id] = fx.run
-	n := 0
-	for _, run := range m.leases {
-		if run == fx.run {
-			n++
-		}
-	}
-	if n > m.st.slots[fx.slot].Concurrency {
-		m.t.Fatalf("slot %d has %d requests in its engine", fx.slot, n)
-	}
-}
-
-// answer notes the one answer of a request that still waits for it.
-func (m *model) answer(id uint64) {
-	if _, ok := m.waiting[id]; !ok || m.answered[id] {
-		m.t.Fatalf("request %d is answered, answered before: %v", id, m.answered[id])
-	}
-	delete(m.waiting, id)
-	m.answered[id] = true
-}
-
-func (m *model) invariants() {
-	if m.st.illegal != 0 {
-		m.t.Fatal("a step between slot states was illegal")
-	}
-	queued, next := 0, time.Time{}
-	for _, p := range m.st.slots {
-		queued += p.waiting
-		if p.waiting > p.Queue+p.Concurrency {
-			m.t.Fatalf("%d wait for slot %d", p.waiting, p.index)
-		}
-		if p.state == hearth.SlotReady && p.waiting > 0 && p.inflight < p.Concurrency {
-			m.t.Fatalf("slot %d has a free place and requests that wait", p.index)
-		}
-	}
-	if queued != len(m.waiting) {
-		m.t.Fatalf("%d requests are queued, %d wait", queued, len(m.waiting))
-	}
-	for id, w := range m.waiting {
-		if !w.deadline.After(m.now) {
-			m.t.Fatalf("request %d waits past its budget", id)
-		}
-		if next.IsZero() || w.deadline.Before(next) {
-			next = w.deadline
-		}
-	}
-	if !next.IsZero() && (m.alarm.IsZero() || m.alarm.After(next)) {
-		m.t.Fatalf("the alarm at %v comes after the deadline at %v", m.alarm, next)
-	}
-}
-
-func (m *model) ask(slot int, budget time.Duration, hasNext bool) {
+func (m *model) ask(slot int, also []int, budget time.Duration, hasNext bool) {
 	m.nextID++
-	m.waiting[m.nextID] = waiter{slot, m.now.Add(min(budget, 20*time.Second))}
-	m.play(event{kind: evAsked, slot: slot, id: m.nextID, budget: budget, hasNext: hasNext})
+	w := waiter{slot, nil, m.now.Add(min(budget, 20*time.Second))}
+	for _, i := range also {
+		if i != slot {
+			w.also = append(w.also, i)
+		}
+	}
+	m.waiting[m.nextID] = w
+	m.play(event{kind: evAsked, slot: slot, also: also, id: m.nextID, budget: budget, hasNext: hasNext})
 }
 
 func (m *model) leave(kind kind, id uint64) {
@@ -212,10 +32,160 @@ func (m *model) leave(kind kind, id uint64) {
 }
 
 // end lets an engine be gone; requests may hold leases of it for longer.
-func (m *model) end(run uint64) {
+func (m *model) end(run uint64, how ending) {
 	e := m.engines[run]
+	e.gone = true
+	m.failed(e)
+	if !e.stopping {
+		delete(m.up, e.slot)
+	}
+	m.play(event{kind: evEnded, slot: e.slot, run: run, end: how})
 	delete(m.engines, run)
-	m.play(event{kind: evEnded, slot: e.slot, run: run, cause: "gone"})
+}
+
+// failed notes that an engine that never became ready will not: who gave way for it may come back.
+func (m *model) failed(e *engineModel) {
+	if !e.ready && m.previous >= 0 && m.previous != e.slot {
+		m.owed[m.previous] = true
+	}
+}
+
+func (m *model) ready(run uint64) {
+	e := m.engines[run]
+	e.ready = true
+	if m.st.slots[e.slot].run == run && m.st.slots[e.slot].state == hearth.SlotStarting {
+		m.previous = -1
+		delete(m.up, e.slot)
+	}
+	m.play(event{kind: evReady, slot: e.slot, run: run})
+}
+
+// bound notes that the drain of a slot's engine may last as long as drain_max from now.
+func (m *model) bound(slot int, d time.Duration) {
+	for _, e := range m.engines {
+		if at := m.now.Add(d); e.slot == slot && (e.bound.IsZero() || at.Before(e.bound)) {
+			e.bound = at
+		}
+	}
+}
+
+func (m *model) order(slot int, verb Verb) {
+	if m.conf[slot] == nil {
+		return
+	}
+	m.play(event{kind: evTick}) // what is due is due before the order
+	drain := m.conf[slot].DrainMax
+	switch verb {
+	case Wake:
+		if m.refusing || m.foreign || m.now.Before(m.paused) || m.disabled[slot] {
+			break
+		}
+		m.up[slot] = true
+		delete(m.drained, slot)
+		for _, e := range m.engines {
+			if e.slot == slot && e.cut.IsZero() {
+				e.slept = false
+			}
+		}
+	case Sleep:
+		delete(m.owed, slot)
+		delete(m.up, slot)
+		if m.previous == slot {
+			m.previous = -1
+		}
+		for _, e := range m.engines {
+			if e.slot == slot {
+				e.slept = true
+			}
+		}
+		m.bound(slot, drain)
+	case Drain, Disable:
+		map[Verb]map[int]bool{Drain: m.drained, Disable: m.disabled}[verb][slot] = true
+		delete(m.up, slot)
+		m.bound(slot, drain)
+	case Enable:
+		delete(m.disabled, slot)
+		delete(m.drained, slot)
+	}
+	m.unbound()
+	m.play(event{kind: evOrder, slot: slot, order: &Order{Verb: verb}})
+}
+
+func (m *model) pause(d time.Duration) {
+	m.play(event{kind: evTick})
+	if d == 0 {
+		m.paused = time.Time{}
+		m.unbound()
+		m.play(event{kind: evOrder, order: &Order{Verb: Resume}})
+		return
+	}
+	m.paused = m.now.Add(d)
+	for i, s := range m.conf {
+		if s != nil {
+			m.bound(i, s.DrainMax)
+		}
+	}
+	m.play(event{kind: evOrder, order: &Order{Verb: Pause, For: d}})
+}
+
+// unbound forgets what bounded the drains of engines that may go on. What ended meanwhile counts no more, either.
+func (m *model) unbound() {
+	for _, e := range m.engines {
+		if !m.barred(e.slot) && !e.slept && !m.refusing {
+			e.bound = time.Time{}
+		}
+	}
+}
+
+// reload changes a slot's configuration, or adds one.
+func (m *model) reload(slot int, how string, exclusive bool) {
+	m.play(event{kind: evTick})
+	c := &change{node: &hearth.Node{Exclusive: exclusive, Turn: m.st.turn, MinResident: m.st.minResident}}
+	for i, s := range m.conf {
+		restart := i == slot && s != nil && (how == "line" || how == "model")
+		if i == slot {
+			s = m.altered(i, how)
+		}
+		c.slots, c.restart = append(c.slots, s), append(c.restart, restart)
+	}
+	if how == "new" && len(m.conf) < 5 {
+		c.slots, c.restart = append(c.slots, drawSlot(m.t)), append(c.restart, false)
+	}
+	m.conf = c.slots
+	m.unbound()
+	m.play(event{kind: evReload, change: c})
+}
+
+func (m *model) altered(slot int, how string) *hearth.Slot {
+	old := m.conf[slot]
+	if how == "without" {
+		if old != nil {
+			m.bound(slot, old.DrainMax)
+		}
+		return nil
+	}
+	if old == nil { // it comes back as it was
+		delete(m.disabled, slot)
+		delete(m.drained, slot)
+		return m.st.slots[slot].Slot
+	}
+	s := *old
+	for _, e := range m.engines {
+		if e.slot == slot && !e.stopping && (how == "line" || how == "model") {
+			e.stale, e.other = true, e.other || how == "model"
+		}
+	}
+	switch how {
+	case "queue":
+		s.Queue, s.Concurrency = (s.Queue+1)%4, (s.Concurrency+1)%4
+	case "model":
+		s.UpstreamModel += "+"
+		for id, w := range m.waiting {
+			w.also = slices.DeleteFunc(slices.Clone(w.also), func(i int) bool { return i == slot })
+			m.waiting[id] = w
+		}
+	}
+	return &s
 }
 
 // How the alarm rings while time goes by.
@@ -229,20 +199,36 @@ const (
 func (m *model) pass(d time.Duration, how int) {
 	end := m.now.Add(d)
 	if how == silent {
-		m.now = end
+		m.goTo(end)
 		return
 	}
 	for rings := 0; !m.alarm.IsZero() && !m.alarm.After(end); rings++ {
 		if rings > 1000 {
 			m.t.Fatal("the alarm rings without end")
 		}
-		if m.now = later(m.now, m.alarm); how == late {
-			m.now = end
+		at := later(m.now, m.alarm)
+		if how == late {
+			at = end
 		}
 		m.alarm = time.Time{}
+		m.goTo(at)
 		m.play(event{kind: evTick})
 	}
-	m.now = end
+	m.goTo(end)
+}
+
+// goTo is the only way forward in time. A start may fail and a pause may end on the way.
+func (m *model) goTo(at time.Time) {
+	m.now = at
+	if !m.now.Before(m.paused) {
+		m.paused = time.Time{}
+	}
+	m.unbound()
+	for _, e := range m.engines {
+		if !e.ready && !m.now.Before(e.started.Add(30*time.Second)) {
+			m.failed(e)
+		}
+	}
 }
 
 // pick draws one of the keys of a map, in an order that does not depend on the map.
@@ -262,64 +248,157 @@ func pick[V any](t *rapid.T, of map[uint64]V, keep func(V) bool) uint64 {
 
 func all[V any](V) bool { return true }
 
+// requests are what callers and engines do.
+func (m *model) requests() map[string]func(*rapid.T) {
+	slot := func(t *rapid.T) int { return rapid.IntRange(0, len(m.conf)-1).Draw(t, "slot") }
+	return map[string]func(*rapid.T){
+		"ask": func(t *rapid.T) {
+			m.t = t
+			var also []int
+			if rapid.IntRange(0, 2).Draw(t, "more") == 0 {
+				also = append(also, slot(t))
+			}
+			m.ask(slot(t), also, time.Duration(rapid.IntRange(0, 30).Draw(t, "budget"))*time.Second, rapid.Bool().Draw(t, "next"))
+		},
+		"cancel": func(t *rapid.T) { // whoever it is: waiting, granted, or gone long ago
+			m.t = t
+			m.leave(evCancelled, rapid.Uint64Range(1, max(1, m.nextID)).Draw(t, "id"))
+		},
+		"release": func(t *rapid.T) { m.t = t; m.leave(evReleased, pick(t, m.leases, all)) },
+		"ready": func(t *rapid.T) { // also one that is to be stopped already
+			m.t = t
+			m.ready(pick(t, m.engines, func(e *engineModel) bool { return !e.ready }))
+		},
+		"report": func(t *rapid.T) {
+			m.t = t
+			run := pick(t, m.engines, func(e *engineModel) bool { return e.ready && !e.stopping })
+			e := m.engines[run]
+			e.unready = rapid.IntRange(0, 2).Draw(t, "unready") == 0
+			facts := hearth.SlotFacts{Parallel: rapid.IntRange(0, 4).Draw(t, "parallel")}
+			m.play(event{kind: evReport, slot: e.slot, run: run, report: &Report{Ready: !e.unready, Facts: facts}})
+		},
+		"end stopped": func(t *rapid.T) {
+			m.t = t
+			m.end(pick(t, m.engines, func(e *engineModel) bool { return e.stopping }), ending{})
+		},
+		"crash": func(t *rapid.T) {
+			m.t = t
+			m.end(pick(t, m.engines, all), ending{cause: "gone", busy: rapid.IntRange(0, 3).Draw(t, "busy") == 0})
+		},
+		"pass": func(t *rapid.T) {
+			m.t = t
+			m.pass(time.Duration(rapid.IntRange(1, 8000).Draw(t, "ms"))*time.Millisecond, rapid.IntRange(onTime, silent).Draw(t, "how"))
+		},
+	}
+}
+
+// orders are what operators, reloads and other gateways do.
+func (m *model) orders() map[string]func(*rapid.T) {
+	slot := func(t *rapid.T) int { return rapid.IntRange(0, len(m.conf)-1).Draw(t, "slot") }
+	return map[string]func(*rapid.T){
+		"order": func(t *rapid.T) {
+			m.t = t
+			m.order(slot(t), rapid.SampledFrom([]Verb{Wake, Sleep, Drain, Disable, Enable, Enable}).Draw(t, "verb"))
+		},
+		"pause": func(t *rapid.T) {
+			m.t = t
+			m.pause(time.Duration(rapid.IntRange(0, 20).Draw(t, "for")) * time.Second)
+		},
+		"reload": func(t *rapid.T) {
+			m.t = t
+			how := rapid.SampledFrom([]string{"nothing", "queue", "line", "model", "without", "new"}).Draw(t, "how")
+			m.reload(slot(t), how, m.st.exclusive != (rapid.IntRange(0, 5).Draw(t, "other kind") == 0))
+		},
+		"owned": func(t *rapid.T) {
+			m.t = t
+			m.play(event{kind: evTick})
+			m.foreign = false
+			m.unbound()
+			m.play(event{kind: evOwned})
+		},
+	}
+}
+
 func TestScripts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newModel(t)
-		t.Repeat(map[string]func(*rapid.T){
-			"ask": func(t *rapid.T) {
-				m.t = t
-				m.ask(rapid.IntRange(0, len(m.st.slots)-1).Draw(t, "slot"),
-					time.Duration(rapid.IntRange(0, 30).Draw(t, "budget"))*time.Second, rapid.Bool().Draw(t, "next"))
-			},
-			"cancel": func(t *rapid.T) { // whoever it is: waiting, granted, or gone long ago
-				m.t = t
-				m.leave(evCancelled, rapid.Uint64Range(1, max(1, m.nextID)).Draw(t, "id"))
-			},
-			"release": func(t *rapid.T) { m.t = t; m.leave(evReleased, pick(t, m.leases, all)) },
-			"ready": func(t *rapid.T) { // also one that is to be stopped already
-				m.t = t
-				run := pick(t, m.engines, func(e *engineModel) bool { return !e.ready })
-				e := m.engines[run]
-				e.ready = true
-				m.play(event{kind: evReady, slot: e.slot, run: run})
-			},
-			"end stopped": func(t *rapid.T) {
-				m.t = t
-				m.end(pick(t, m.engines, func(e *engineModel) bool { return e.stopping }))
-			},
-			"crash": func(t *rapid.T) { m.t = t; m.end(pick(t, m.engines, all)) },
-			"pass": func(t *rapid.T) {
-				m.t = t
-				m.pass(time.Duration(rapid.IntRange(1, 8000).Draw(t, "ms"))*time.Millisecond, rapid.IntRange(onTime, silent).Draw(t, "how"))
-			},
-		})
+		actions := m.requests()
+		maps.Copy(actions, m.orders())
+		t.Repeat(actions)
 		m.t = t
+		m.allClear()
 		m.windUp()
 	})
 }
 
-// windUp lets everybody leave, closes the node and looks for what is left.
-func (m *model) windUp() {
+// allClear ends all that keeps slots from being used: then each of them must serve.
+func (m *model) allClear() {
+	m.foreign = false
+	m.unbound()
+	m.play(event{kind: evOwned})
+	m.pause(0)
+	for i := range m.conf {
+		m.reload(i, "nothing", m.st.exclusive)
+		m.order(i, Enable)
+	}
 	for id := range m.nextID + 1 {
 		m.leave(evCancelled, id)
 	}
-	for _, p := range m.st.slots {
-		if p.inflight != 0 || p.waiting != 0 || p.first != nil || p.last != nil {
-			m.t.Fatalf("slot %d is left with %d leases and %d waiting", p.index, p.inflight, p.waiting)
+	for range 5 { // engines that are on their way come or go
+		m.pass(time.Minute, onTime)
+		m.advance()
+	}
+	m.pass(10*time.Minute, onTime)
+	for i := range m.conf {
+		m.ask(i, nil, time.Hour, false)
+		id := m.nextID
+		for range 100 {
+			if _, ok := m.leases[id]; ok {
+				break
+			}
+			m.advance()
+			m.pass(100*time.Millisecond, onTime)
+		}
+		if _, ok := m.leases[id]; !ok {
+			m.t.Fatalf("slot %d does not serve: %+v", i, m.st.slots[i])
+		}
+		m.leave(evReleased, id)
+		m.pass(time.Minute, onTime)
+	}
+}
+
+// advance lets every engine do what is expected of it.
+func (m *model) advance() {
+	for _, run := range slices.Sorted(maps.Keys(m.engines)) {
+		switch e := m.engines[run]; {
+		case e.stopping || m.st.slots[e.slot].state == hearth.SlotFailed:
+			m.end(run, ending{})
+		case !e.ready:
+			m.ready(run)
+		case e.unready:
+			e.unready = false
+			m.play(event{kind: evReport, slot: e.slot, run: run, report: &Report{Ready: true}})
 		}
 	}
-	starts, owes := m.starts, slices.Contains(slices.Collect(maps.Values(m.owed)), true)
-	m.pass(10*time.Minute, onTime)
-	if m.starts != starts && !owes {
-		m.t.Fatal("an engine was started for nobody")
+}
+
+// windUp lets everybody leave, closes the node and looks for what is left.
+func (m *model) windUp() {
+	for _, p := range m.st.slots {
+		if p.inflight != 0 || p.waiting != 0 || p.first != nil || p.last != nil || p.guesting != 0 || p.guests != nil {
+			m.t.Fatalf("slot %d is left with %d leases, %d waiting and %d guests", p.index, p.inflight, p.waiting, p.guesting)
+		}
 	}
-	m.closing = true
+	m.closing, m.refusing = true, true
 	m.play(event{kind: evClose})
 	for run, e := range m.engines {
 		if !e.stopping {
 			m.t.Fatalf("run %d is not stopped", run)
 		}
-		m.end(run)
+		if keep := m.conf[e.slot].OnExit == "keep" && e.ready && !e.stale && !e.slept; keep && m.st.slots[e.slot].readyAt.Equal(m.now) {
+			m.t.Fatalf("run %d is stopped instead of left", run)
+		}
+		m.end(run, ending{})
 	}
 	if m.st.resident() || len(m.st.requests) != 0 {
 		m.t.Fatalf("resident: %v, %d requests", m.st.resident(), len(m.st.requests))

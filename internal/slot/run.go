@@ -3,6 +3,8 @@ package slot
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"myip.co.kr/hearth"
@@ -17,59 +19,95 @@ const (
 	probeLimit  = 5 * time.Second  // one probe
 	checkEvery  = 10 * time.Second // probes of a ready engine
 	stopRetry   = time.Second      // after a stop that failed
+	// unreadyMax is how long an engine that was ready may say that it is not, while nobody uses it.
+	unreadyMax = 10 * time.Second
+)
+
+var (
+	errLeave    = errors.New("the engine goes on without the gateway")
+	errNoAnswer = errors.New("no answer in time")
 )
 
 // run is one engine from the decision to start it until nothing of it is left. It has its own goroutine, which
-// may wait as long as a driver makes it wait, and tells the node at most evReady and then exactly one evEnded.
+// may wait as long as a driver makes it wait, and tells the node at most one evReady and then exactly one evEnded.
 type run struct {
 	node *node
+	part
 	slot int
 	id   uint64
-	conf *hearth.Slot
+	conf *hearth.Slot // as of the start
 }
 
-// live starts the engine, watches it, and stops it when ctx ends.
-func (r *run) live(ctx context.Context) {
-	eng, err := r.node.drivers[r.slot].Start(ctx, r.conf)
-	if err != nil {
-		r.givenUp(ctx, nil)
-		r.ended(ctx, err, nil)
-		return
+// live starts the engine, unless it was found, watches it, and stops it when ctx ends.
+func (r *run) live(ctx context.Context, eng Engine) {
+	if eng == nil {
+		var err error
+		if eng, err = r.driver.Start(ctx, r.conf); err != nil {
+			r.givenUp(ctx, nil)
+			r.ended(ctx, err, nil)
+			return
+		}
 	}
-	err = r.poll(ctx, eng)
+	r.cell.engine.Store(&eng)
+	report, err := r.poll(ctx, eng)
 	if err == nil {
-		r.node.tell(message{event: event{kind: evReady, slot: r.slot, run: r.id}, engine: eng})
-		err = r.check(ctx, eng)
+		r.node.tell(message{event: event{kind: evReady, slot: r.slot, run: r.id, report: &report}, engine: eng})
+		err = r.check(ctx, eng, report)
 	}
 	r.givenUp(ctx, eng) // before the engine logs its end
-	r.clear(eng)
+	if !errors.Is(context.Cause(ctx), errLeave) || !r.left(eng) {
+		r.clear(eng)
+	}
+	tail := eng.LogTail()
+	r.cell.tail.Store(&tail)
+	r.cell.engine.Store(nil)
 	r.ended(ctx, err, eng)
 }
 
 // poll waits until the engine is ready; an error says why it will not be.
-func (r *run) poll(ctx context.Context, eng Engine) error {
+func (r *run) poll(ctx context.Context, eng Engine) (Report, error) {
 	for pause := pollFirst; ; pause = min(pollMax, pause*3/2) {
 		report, err := r.probe(ctx, eng)
-		if report.Ready || err != nil {
-			return err
+		switch {
+		case errors.Is(err, errNoAnswer):
+		case report.Ready || err != nil:
+			return report, err
 		}
-		if r.node.views[r.slot].Load().Waiting > 0 {
+		if r.cell.view.Load().Waiting > 0 {
 			pause = min(pause, pollWaiting)
 		}
 		if err := r.wait(ctx, eng, pause); err != nil {
-			return err
+			return Report{}, err
 		}
 	}
 }
 
-// check watches a ready engine until it ends or ctx does.
-func (r *run) check(ctx context.Context, eng Engine) error {
+// check watches a ready engine until it ends or ctx does, and tells the node of whatever it says newly of itself. One
+// that goes on saying that it is not ready has failed, but not while somebody uses it.
+func (r *run) check(ctx context.Context, eng Engine, last Report) error {
+	pause := checkEvery
+	var since time.Time // when it began to say that it is not ready
 	for {
-		if err := r.wait(ctx, eng, checkEvery); err != nil {
+		if err := r.wait(ctx, eng, pause); err != nil {
 			return err
 		}
-		if _, err := r.probe(ctx, eng); err != nil {
+		report, err := r.probe(ctx, eng)
+		if errors.Is(err, errNoAnswer) {
+			continue // which says nothing: it may be busy
+		} else if err != nil {
 			return err
+		}
+		if report != last {
+			r.node.tell(message{event: event{kind: evReport, slot: r.slot, run: r.id, report: &report}})
+			last = report
+		}
+		switch {
+		case report.Ready:
+			pause, since = checkEvery, time.Time{}
+		case since.IsZero():
+			pause, since = pollMax, time.Now()
+		case time.Since(since) >= unreadyMax && r.cell.view.Load().Inflight == 0:
+			return fmt.Errorf("engine is not ready any more: %s", report.Why)
 		}
 	}
 }
@@ -88,7 +126,8 @@ func (r *run) wait(ctx context.Context, eng Engine, d time.Duration) error {
 	}
 }
 
-// probe asks the engine once, but does not wait for the answer of one that ends or is to be stopped.
+// probe asks the engine once, but does not wait for the answer of one that ends or is to be stopped. An error is
+// errNoAnswer, or says that the engine is not there any more, or is to go.
 func (r *run) probe(ctx context.Context, eng Engine) (Report, error) {
 	type result struct {
 		Report
@@ -107,13 +146,16 @@ func (r *run) probe(ctx context.Context, eng Engine) (Report, error) {
 	case <-eng.Exited():
 		return Report{}, exit(eng)
 	case res := <-got:
-		if limited.Err() != nil && res.err != nil {
-			return Report{}, nil // it did not answer in time, which is no answer
+		if limited.Err() != nil && !res.Ready {
+			break
 		}
 		return res.Report, res.err
 	case <-limited.Done():
-		return Report{}, ctx.Err()
 	}
+	if err := ctx.Err(); err != nil {
+		return Report{}, err
+	}
+	return Report{}, errNoAnswer
 }
 
 // exit is why an engine ended, never nil.
@@ -124,10 +166,19 @@ func exit(eng Engine) error {
 	return errors.New("engine ended")
 }
 
+// left lets go of the engine and reports whether that was possible.
+func (r *run) left(eng Engine) bool {
+	err := eng.Leave()
+	if err != nil {
+		r.node.log.Error("engine could not be left running", "slot", r.conf.Name, "error", err)
+	}
+	return err == nil
+}
+
 // clear stops the engine, and tries again until nothing of it is left: the place must not be taken before.
 func (r *run) clear(eng Engine) {
 	for {
-		err := eng.Stop(r.node.force, r.conf.StopGrace)
+		err := eng.Stop(r.node.force, r.cell.conf.Load().StopGrace)
 		if err == nil {
 			return
 		}
@@ -140,18 +191,29 @@ func (r *run) clear(eng Engine) {
 func (r *run) ended(ctx context.Context, err error, eng Engine) {
 	m := message{event: event{kind: evEnded, slot: r.slot, run: r.id}}
 	if ctx.Err() == nil {
-		m.cause, m.detail = "engine does not answer", err.Error()
-		if eng == nil {
-			m.cause = "engine could not be started"
-		}
-		if exit := (*ExitError)(nil); errors.As(err, &exit) {
-			m.cause = exit.Error() + "; see the gateway's log"
-		}
-		if last := r.warn("engine ended", m.detail, eng); last != "" {
-			m.detail += ": " + last
-		}
+		m.end = r.why(err, eng)
+	} else if why := (*givenUp)(nil); errors.As(context.Cause(ctx), &why) && eng != nil {
+		m.end.detail = withLast(why.cause, eng.LogTail())
 	}
 	r.node.tell(m)
+}
+
+// why is how a run ended that nobody wanted to end.
+func (r *run) why(err error, eng Engine) ending {
+	if busy := (*BusyError)(nil); errors.As(err, &busy) {
+		r.node.log.Info("slot's device is not free", "slot", r.conf.Name, "error", err)
+		return ending{cause: busy.Message, detail: err.Error(), busy: true}
+	}
+	e := ending{cause: "engine does not answer", detail: err.Error()}
+	if eng == nil {
+		e.cause = "engine could not be started"
+	}
+	tail := r.warn("engine ended", e.detail, eng)
+	if exit := (*ExitError)(nil); errors.As(err, &exit) {
+		e.cause = exit.Error() + reason(tail) + "; see the gateway's log"
+	}
+	e.detail = withLast(e.detail, tail)
+	return e
 }
 
 // givenUp tells the operator that the start took too long, if that is why ctx ended. eng is nil if the driver was
@@ -162,15 +224,64 @@ func (r *run) givenUp(ctx context.Context, eng Engine) {
 	}
 }
 
-// warn logs what went wrong with the last lines of the engine's log, and returns the very last, "" = there is none.
-func (r *run) warn(message, why string, eng Engine) (last string) {
+// warn logs what went wrong with the last lines of the engine's log, and returns them.
+func (r *run) warn(message, why string, eng Engine) (tail []string) {
 	args := []any{"slot", r.conf.Name, "error", why}
 	if eng != nil {
-		if tail := eng.LogTail(); len(tail) > 0 {
-			last = tail[len(tail)-1]
+		if tail = eng.LogTail(); len(tail) > 0 {
 			args = append(args, "log", tail[max(0, len(tail)-20):])
 		}
 	}
 	r.node.log.Warn(message, args...)
-	return last
+	return tail
+}
+
+// Bounds of what a view shows of an engine's log.
+const (
+	wordLines = 3
+	wordBytes = 200 // of a line
+
+	reasonLines = 10 // among which the reason of the end is looked for
+)
+
+// withLast is what went wrong, with the last lines of an engine's log that are not empty.
+func withLast(what string, tail []string) string {
+	var words []string
+	for i := len(tail) - 1; i >= 0 && len(words) < wordLines; i-- {
+		line := strings.ToValidUTF8(strings.TrimSpace(tail[i]), "?")
+		if len(line) > wordBytes {
+			line = strings.ToValidUTF8(line[:wordBytes], "") + "…"
+		}
+		if line != "" {
+			words = append([]string{line}, words...)
+		}
+	}
+	if len(words) == 0 {
+		return what
+	}
+	return what + ": " + strings.Join(words, " | ")
+}
+
+// reasons are what engines say of why they end, and what a caller may be told of it: nothing that stands in the log.
+var reasons = []struct{ says, means string }{
+	{"out of memory", "out of memory"},
+	{"outofmemory", "out of memory"},
+	{"failed to allocate", "out of memory"},
+	{"address already in use", "its port is taken"},
+	{"failed to load model", "the model could not be loaded"},
+	{"error loading model", "the model could not be loaded"},
+	{"unable to load model", "the model could not be loaded"},
+	{"no such file", "a file is missing"},
+}
+
+// reason is what a caller may know of the end of an engine with such a log: ": " and a few words, or nothing.
+func reason(tail []string) string {
+	for _, r := range reasons {
+		for _, line := range tail[max(0, len(tail)-reasonLines):] {
+			if strings.Contains(strings.ToLower(line), r.says) {
+				return ": " + r.means
+			}
+		}
+	}
+	return ""
 }

@@ -11,7 +11,10 @@ import (
 func (st *state) settle(now time.Time) {
 	for again := true; again; {
 		for _, p := range st.slots {
-			st.grant(p, now)
+			st.grant(p, false)
+		}
+		for _, p := range st.slots {
+			st.grant(p, true)
 		}
 		st.expire(now, now)
 		again = false
@@ -23,12 +26,16 @@ func (st *state) settle(now time.Time) {
 	st.setAlarm(now)
 }
 
-// grant gives the free places of a ready slot to those who have waited longest.
-func (st *state) grant(p *place, now time.Time) {
-	for p.state == hearth.SlotReady && p.waiting > 0 && p.inflight < p.Concurrency {
-		r := p.first
-		p.take(r)
-		r.run = p.run
+// grant gives the free places of a ready slot to those who came first. A guest is served by the slot that it asked
+// for, if that can: guests is false while that is still to be seen.
+func (st *state) grant(p *place, guests bool) {
+	for p.state == hearth.SlotReady && p.inflight < p.places() && !st.withdrawn(p) {
+		r := p.head()
+		if r == nil || r.place != p && !guests {
+			return
+		}
+		r.place.take(r)
+		r.place, r.run = p, p.run
 		p.inflight++
 		p.served++
 		st.effects = append(st.effects, effect{kind: fxGrant, slot: p.index, id: r.id, run: p.run})
@@ -58,6 +65,8 @@ func (st *state) expire(until, now time.Time) {
 func (st *state) late(p *place, now time.Time) *Refusal {
 	r := &Refusal{hearth.SkipLoading, max(backoffMin, st.loadRest(p, now)), "the model is still being loaded"}
 	switch {
+	case p.state == hearth.SlotReady && p.unready != "":
+		r.Message = "the engine says that it is not ready"
 	case p.state == hearth.SlotReady:
 		r.Word, r.Message = hearth.SkipBusy, "no place in the model's queue came free in time"
 	case st.otherBusy(p):
@@ -66,82 +75,149 @@ func (st *state) late(p *place, now time.Time) *Refusal {
 	return r
 }
 
-// elapse does what time alone brings: a start that takes too long has failed, a back-off ends.
+// elapse does what time alone brings: a start that takes too long has failed, a back-off, a pause or the longest drain
+// ends.
 func (st *state) elapse(now time.Time) {
+	if !st.paused.IsZero() && !now.Before(st.paused) {
+		st.paused = time.Time{}
+		st.spare()
+	}
 	for _, p := range st.slots {
 		switch {
 		case p.state == hearth.SlotStarting && !now.Before(p.since.Add(p.StartTimeout)):
 			why := "engine was not ready within " + p.StartTimeout.String()
 			st.fail(p, why, why, now)
 			st.effects = append(st.effects, effect{kind: fxStop, slot: p.index, run: p.run, why: &givenUp{why}})
-		case p.state == hearth.SlotFailed && p.run == 0 && !now.Before(p.retryAt):
-			st.move(p, hearth.SlotAsleep, now)
+		case p.state == hearth.SlotFailed:
+			st.recover(p, now)
+		case p.limited() && !now.Before(p.cutAt):
+			p.cut, p.cutAt = true, now
+			st.effects = append(st.effects, effect{kind: fxCut, slot: p.index, run: p.run})
 		}
+	}
+}
+
+// limited says whether those who use the engine will be told to leave.
+func (p *place) limited() bool {
+	return p.inflight > 0 && !p.cut && !p.cutAt.IsZero()
+}
+
+// recover ends a back-off that is over.
+func (st *state) recover(p *place, now time.Time) {
+	if p.run == 0 && !now.Before(p.retryAt) {
+		st.move(p, hearth.SlotAsleep, now, "it may be tried again")
 	}
 }
 
 // turnOver lets a slot that should give way drain, and stops it once nobody uses it. It reports whether a drain
 // was called off, so that the slot may serve again.
 func (st *state) turnOver(p *place, now time.Time) (ready bool) {
-	if p.state == hearth.SlotReady {
-		if at, ok := st.giveWayAt(p); !ok || at.After(now) {
+	switch p.state {
+	case hearth.SlotStarting:
+		if why := st.mustGo(p); why != "" { // nobody uses it yet
+			st.stop(p, now, why)
+		}
+		return false
+	case hearth.SlotReady:
+		at, why := st.giveWayAt(p)
+		if why == "" || at.After(now) {
 			return false
 		}
-		st.move(p, hearth.SlotDraining, now)
-	}
-	if p.state != hearth.SlotDraining {
+		st.move(p, hearth.SlotDraining, now, why)
+	case hearth.SlotDraining:
+	default:
 		return false
 	}
-	if p.inflight == 0 {
+	if p.inflight == 0 || p.cut && !now.Before(p.cutAt.Add(cutGrace)) {
 		if d := now.Sub(p.since); d > 0 {
 			p.drainTime = d
 		}
-		if r := st.rival(p); r != nil {
-			st.gaveWay, st.owed = p, r.place
-		}
-		st.stop(p, now)
+		st.stop(p, now, "nobody uses it")
 		return false
 	}
-	if st.rival(p) == nil { // who asked for the swap has left: nothing is stopped for nobody
-		return st.move(p, hearth.SlotReady, now)
+	if st.mustGo(p) == "" && st.rival(p) == nil { // who asked for the swap has left: nothing is stopped for nobody
+		p.wanted = time.Time{}
+		return st.move(p, hearth.SlotReady, now, "nobody waits for another model any more")
 	}
 	return false
 }
 
-// giveWayAt is when a ready slot should begin to drain as things stand; false = there is no reason to.
-func (st *state) giveWayAt(p *place) (time.Time, bool) {
+// giveWayAt is when a ready slot should begin to drain as things stand, and why; "" = there is no reason to.
+func (st *state) giveWayAt(p *place) (at time.Time, why string) {
+	why = st.mustGo(p)
+	stale := why != "" && !st.withdrawn(p) // only its start line was changed
+	if why != "" && (!stale || p.idle()) {
+		return p.since, why
+	}
 	stays := p.readyAt.Add(st.minResident)
 	if r := st.rival(p); r != nil {
-		if p.idle() {
-			return stays, true
+		why = "another model is waited for: " + r.Name
+		if at = stays; !p.idle() {
+			at = later(stays, r.demandedAt().Add(st.turn))
 		}
-		return later(stays, r.asked.Add(st.turn)), true
+	} else if p.IdleSleep > 0 && p.idle() && why == "" {
+		return later(stays, p.idleAt.Add(p.IdleSleep)), "it was idle for " + p.IdleSleep.String()
 	}
-	if p.IdleSleep > 0 && p.idle() {
-		return later(stays, p.idleAt.Add(p.IdleSleep)), true
+	if turn := p.staleAt.Add(st.turn); stale && (at.IsZero() || turn.Before(at)) {
+		at, why = turn, st.mustGo(p)
 	}
-	return time.Time{}, false
+	return at, why
 }
 
-// rival is the request that has waited longest for another model of the same exclusive node, nil = none.
-func (st *state) rival(p *place) *request {
+// demanded says whether somebody waits for a slot, or the operator wants it up.
+func (p *place) demanded() bool { return p.first != nil || !p.wanted.IsZero() }
+
+// demandedAt is since when a slot is demanded.
+func (p *place) demandedAt() time.Time {
+	if p.first == nil || !p.wanted.IsZero() && p.wanted.Before(p.first.asked) {
+		return p.wanted
+	}
+	return p.first.asked
+}
+
+// demandedBy is when a slot should be up: when its oldest request runs out of time.
+func (p *place) demandedBy() time.Time {
+	if p.first == nil {
+		return p.wanted.Add(p.Wait)
+	}
+	return p.first.deadline
+}
+
+// rival is the other slot of the same exclusive node that has been demanded for longest, nil = none.
+func (st *state) rival(p *place) *place {
 	if !st.exclusive {
 		return nil
 	}
-	var oldest *request
+	var oldest *place
 	for _, o := range st.slots {
-		if o != p && o.first != nil && (oldest == nil || o.first.asked.Before(oldest.asked)) {
-			oldest = o.first
+		if o != p && o.demanded() && (oldest == nil || o.demandedAt().Before(oldest.demandedAt())) {
+			oldest = o
 		}
 	}
 	return oldest
 }
 
-// stop has the engine of a slot stopped.
-func (st *state) stop(p *place, now time.Time) {
-	if st.move(p, hearth.SlotStopping, now) {
-		st.effects = append(st.effects, effect{kind: fxStop, slot: p.index, run: p.run})
+// stop has the engine of a slot stopped, or let go of if it is to outlive the gateway.
+func (st *state) stop(p *place, now time.Time, why string) {
+	was, must := p.state, st.mustGo(p)
+	if !st.move(p, hearth.SlotStopping, now, why) {
+		return
 	}
+	if r := st.rival(p); r != nil {
+		if was == hearth.SlotDraining {
+			st.gaveWay, st.owed = p, r
+		}
+		if must == "" {
+			st.previous = p
+		}
+	} else if !p.staleAt.IsZero() && !st.barred(p) && !p.dismissed {
+		p.wanted = now // it was up, and is to be up again
+	}
+	fx := effect{kind: fxStop, slot: p.index, run: p.run}
+	if st.closing && p.OnExit == "keep" && was == hearth.SlotDraining && p.staleAt.IsZero() && !p.evicted && !p.dismissed && !st.barred(p) {
+		fx.kind = fxLeave
+	}
+	st.effects = append(st.effects, fx)
 }
 
 // wake starts the slots that are waited for: all of them, or on an exclusive node the next one, once the node is
@@ -153,19 +229,37 @@ func (st *state) wake(now time.Time) {
 	var next *place
 	for _, p := range st.slots {
 		switch {
-		case p.state != hearth.SlotAsleep || p.run != 0 || p.waiting == 0:
+		case !p.demanded() || !st.startable(p, now):
 		case !st.exclusive:
-			st.start(p, now)
+			st.start(p, now, p.wish())
 		case next == nil || st.before(p, next):
 			next = p
 		}
 	}
-	if next == nil && st.owed != nil && st.owed.state == hearth.SlotAsleep && st.owed.run == 0 && !st.refusing {
+	why := ""
+	switch {
+	case next != nil:
+		why = next.wish()
+	case st.owed != nil && st.startable(st.owed, now):
 		next = st.owed // whoever the node was emptied for has left: the load goes on, so that the retry finds it warm
+		why = "the node is free for it"
+	default:
+		return
 	}
-	if next != nil {
-		st.start(next, now)
+	st.start(next, now, why)
+}
+
+// startable says whether an engine of the slot may be started now.
+func (st *state) startable(p *place, now time.Time) bool {
+	return p.state == hearth.SlotAsleep && p.run == 0 && !st.barred(p) && !st.refusing && !now.Before(p.busyUntil)
+}
+
+// wish is why a demanded slot is started.
+func (p *place) wish() string {
+	if p.first == nil {
+		return "it is to be up"
 	}
+	return "a request waits for it"
 }
 
 // before says whether p's turn comes before q's: not if it has just given way, else if its oldest request runs out
@@ -174,14 +268,14 @@ func (st *state) before(p, q *place) bool {
 	switch {
 	case p == st.gaveWay || q == st.gaveWay:
 		return q == st.gaveWay
-	case p.first.deadline.Equal(q.first.deadline):
+	case p.demandedBy().Equal(q.demandedBy()):
 		return p.waiting > q.waiting
 	}
-	return p.first.deadline.Before(q.first.deadline)
+	return p.demandedBy().Before(q.demandedBy())
 }
 
-func (st *state) start(p *place, now time.Time) {
-	if !st.move(p, hearth.SlotStarting, now) {
+func (st *state) start(p *place, now time.Time, why string) {
+	if !st.move(p, hearth.SlotStarting, now, why) {
 		return
 	}
 	st.lastRun++
@@ -192,7 +286,7 @@ func (st *state) start(p *place, now time.Time) {
 // setAlarm asks for an alarm at the next instant at which time alone changes something. A pending alarm that
 // rings earlier is left alone: a needless tick costs less than an alarm for every request.
 func (st *state) setAlarm(now time.Time) {
-	var at time.Time
+	at := st.paused
 	need := func(t time.Time) {
 		if at.IsZero() || t.Before(at) {
 			at = t
@@ -202,6 +296,9 @@ func (st *state) setAlarm(now time.Time) {
 		if p.waiting > 0 {
 			need(p.due)
 		}
+		if p.limited() {
+			need(p.cutAt)
+		}
 		switch p.state {
 		case hearth.SlotStarting:
 			need(p.since.Add(p.StartTimeout))
@@ -210,8 +307,16 @@ func (st *state) setAlarm(now time.Time) {
 				need(p.retryAt)
 			}
 		case hearth.SlotReady:
-			if t, ok := st.giveWayAt(p); ok {
+			if t, why := st.giveWayAt(p); why != "" {
 				need(t)
+			}
+		case hearth.SlotDraining:
+			if p.cut {
+				need(p.cutAt.Add(cutGrace))
+			}
+		case hearth.SlotAsleep:
+			if now.Before(p.busyUntil) {
+				need(p.busyUntil)
 			}
 		}
 	}

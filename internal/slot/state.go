@@ -12,44 +12,70 @@ const (
 	backoffMax = time.Minute
 )
 
-// startTimeout is how long a start may take if the slot does not say.
-const startTimeout = 10 * time.Minute
+const (
+	// startTimeout is how long a start may take if the slot does not say.
+	startTimeout = 10 * time.Minute
+	// busyRetry is how long a slot is left alone whose device could not be had.
+	busyRetry = 5 * time.Second
+	// cutGrace is how long those who were told that the engine goes now may take to leave it.
+	cutGrace = 2 * time.Second
+	// maxParallel bounds what an engine may say of itself.
+	maxParallel = 4096
+)
 
 // kind says what an event or an effect is about.
 type kind uint8
 
 // Events.
 const (
-	evAsked     kind = iota // a request wants a place: slot, id, budget, hasNext
+	evAsked     kind = iota // a request wants a place: slot, also, as, id, budget, hasNext
 	evCancelled             // the request left, whether it was granted or not: id
 	evReleased              // a granted request is done: id
-	evReady                 // a probe said yes: slot, run
-	evEnded                 // nothing of the run is left: it never came up, it exited or it was stopped: slot, run, cause, detail
+	evReady                 // a probe said yes: slot, run, report
+	evReport                // a probe of an engine that was ready before: slot, run, report
+	evEnded                 // nothing of the run is left: it never came up, it exited or it was stopped: slot, run, end
 	evTick                  // the alarm rang
+	evOrder                 // an operator's order: slot, id, order
+	evOwned                 // the node's lock is ours
+	evReload                // the configuration changed: change
 	evRefuse                // refuse everybody who waits and will ask
 	evClose                 // evRefuse, and stop every engine
 )
 
 // Effects.
 const (
-	fxStart  kind = iota // start an engine: slot, run
-	fxStop               // stop the engine, or give its start up: slot, run
-	fxGrant              // the request may use the engine: slot, id
-	fxRefuse             // the request may not: slot, id, refusal
-	fxAlarm              // send evTick at the time, replacing an earlier alarm: at
+	fxStart   kind = iota // start an engine: slot, run
+	fxStop                // stop the engine, or give its start up: slot, run
+	fxLeave               // let go of the engine, which goes on without us: slot, run
+	fxCut                 // tell those who use the engine that it goes now: slot, run
+	fxGrant               // the request may use the engine: slot, id
+	fxRefuse              // the request may not: slot, id, refusal
+	fxOrdered             // the order is accepted, or not: id, err
+	fxAlarm               // send evTick at the time, replacing an earlier alarm: at
 )
 
 // event is something that happened to a node. Every event carries the time at which it counts.
 type event struct {
 	kind    kind
-	now     time.Time // never before that of the event before
-	slot    int       // place in state.slots
-	id      uint64    // the request
-	run     uint64    // the engine, from the start effect on
-	budget  time.Duration
 	hasNext bool
-	cause   string // why a run ended, in words for a caller
-	detail  string // the same for the operator
+	now     time.Time    // never before that of the event before
+	slot    int          // place in state.slots
+	also    []int        // further places that would do
+	as      *hearth.Slot // the slot as the request knows it, nil = as it is
+	id      uint64       // the request or the order
+	run     uint64       // the engine, from the start effect on
+	budget  time.Duration
+	report  *Report // nil = it says nothing of itself
+	end     ending
+	order   *Order
+	change  *change
+}
+
+// ending is how a run ended.
+type ending struct {
+	cause  string // in words for a caller
+	detail string // the same for the operator
+	busy   bool   // the engine is not to blame: the device could not be had
 }
 
 // effect is something to be done for a node. Effects of one step are carried out in their order.
@@ -59,6 +85,7 @@ type effect struct {
 	id, run uint64
 	at      time.Time
 	refusal *Refusal
+	err     error
 	why     *givenUp // fxStop: the engine failed to get ready; nil = the stop is in order
 }
 
@@ -67,21 +94,34 @@ type givenUp struct{ cause string }
 
 func (g *givenUp) Error() string { return g.cause }
 
+// taken is a step that a slot took.
+type taken struct {
+	slot     int
+	from, to hearth.SlotState
+	why      string
+}
+
 // state is all that a node's scheduling knows. It belongs to whoever calls step: nothing else may touch it.
 type state struct {
 	exclusive   bool
 	turn        time.Duration
 	minResident time.Duration
-	slots       []*place
+	slots       []*place // a place is never another slot's: who is on the way to it must find it
 	requests    map[uint64]*request
 	lastRun     uint64
+	arrivals    uint64
 	gaveWay     *place    // stopped for another slot's sake: it is not the next to start while others wait
 	owed        *place    // the node is being emptied for it: it is started even if nobody waits for it any more
+	previous    *place    // gave way to a slot that has not become ready yet
 	alarm       time.Time // when the pending alarm rings, zero = none is pending
+	paused      time.Time // until when the node is its owner's, zero = it is not
+	foreign     bool      // another gateway owns the node
 	refusing    bool
 	closing     bool
-	illegal     int // refused steps between slot states: always 0 unless step has a mistake
+	removed     bool // by a reload: it ends as soon as it is empty
+	illegal     int  // refused steps between slot states: always 0 unless step has a mistake
 	effects     []effect
+	steps       []taken
 }
 
 // place is the state of one slot.
@@ -92,18 +132,33 @@ type place struct {
 	state    hearth.SlotState
 	since    time.Time // when state was entered
 	run      uint64    // the engine that exists or may exist, 0 = surely none
+	adopted  bool      // the run was found, not started
 	readyAt  time.Time // when the run became ready
 	idleAt   time.Time // when the last lease came back, or readyAt
 	retryAt  time.Time // end of the back-off
 	failures int       // in a row
 	inflight int       // leases of this run
 
-	first, last *request  // those who wait, oldest first
-	waiting     int       // length of that list
-	due         time.Time // not after the earliest deadline in that list
+	first, last *request   // those who wait, oldest first
+	waiting     int        // length of that list
+	due         time.Time  // not after the earliest deadline in that list
+	guests      []*request // who waits for another slot but would take this, oldest first; some have left
+	guesting    int        // those of them who have not
+
+	disabled, drained, removed bool // by the operator; by a reload
+
+	dismissed bool      // by the operator: this run is to be stopped once nobody uses it, whoever waits
+	evicted   bool      // likewise: the run is of another model than is configured now, or a second one on an exclusive node
+	staleAt   time.Time // when the run's start line was changed, zero = it was not
+	wanted    time.Time // since when it is to be up though nobody waits for it, zero = it is up or need not be
+	cutAt     time.Time // when its drain may no longer last, zero = it may last for ever; if cut, when that was
+	cut       bool      // those who use the run were told to leave
+	busyUntil time.Time // when asking for its device makes sense again
+	unready   string    // why a probe says that the ready engine is not ready, "" = it is
 
 	lastError string // of the last failure, for the operator
 	cause     string // the same for callers
+	facts     hearth.SlotFacts
 
 	loadTime  time.Duration // of the last start, 0 = none was measured
 	drainTime time.Duration // of the last swap, from the decision to the last lease
@@ -115,8 +170,11 @@ type place struct {
 // request is somebody who waits or holds a lease.
 type request struct {
 	id         uint64
+	seq        uint64 // in the order of arrival
 	place      *place
-	run        uint64 // the engine it uses, 0 = it waits
+	also       []*place // where it is a guest
+	run        uint64   // the engine it uses, 0 = it waits
+	queued     bool     // it is in its place's list
 	hasNext    bool
 	asked      time.Time
 	deadline   time.Time // never moves back
@@ -126,17 +184,31 @@ type request struct {
 // newState makes the state of a node with all its slots asleep.
 func newState(n *hearth.Node, slots []*hearth.Slot, now time.Time) *state {
 	st := &state{exclusive: n.Exclusive, turn: n.Turn, minResident: n.MinResident, requests: map[uint64]*request{}}
-	for i, s := range slots {
-		st.slots = append(st.slots, &place{Slot: bounded(s), index: i, since: now})
+	for _, s := range slots {
+		st.add(s, now)
 	}
 	return st
+}
+
+func (st *state) add(s *hearth.Slot, now time.Time) *place {
+	p := &place{Slot: bounded(s), index: len(st.slots), since: now}
+	st.slots = append(st.slots, p)
+	return p
+}
+
+// adopt makes the slot's state that of an engine which runs already and is not known to be ready. An exclusive node
+// has room for one.
+func (st *state) adopt(p *place) {
+	p.evicted = st.exclusive && st.resident()
+	st.lastRun++
+	p.run, p.state, p.adopted = st.lastRun, hearth.SlotStarting, true
 }
 
 // bounded returns a copy of s whose numbers can be counted with. Zero times are meant as they are written, but
 // for a start that could never succeed.
 func bounded(s *hearth.Slot) *hearth.Slot {
 	c := *s
-	c.Concurrency = max(1, c.Concurrency)
+	c.Concurrency = max(0, c.Concurrency)
 	c.Queue = max(0, c.Queue)
 	if c.StartTimeout <= 0 {
 		c.StartTimeout = startTimeout
@@ -155,9 +227,10 @@ var legal = [...][]hearth.SlotState{
 }
 
 // move is the only way from one slot state to another. It refuses an illegal step and says so.
-func (st *state) move(p *place, to hearth.SlotState, now time.Time) bool {
+func (st *state) move(p *place, to hearth.SlotState, now time.Time, why string) bool {
 	for _, s := range legal[p.state] {
 		if s == to {
+			st.steps = append(st.steps, taken{p.index, p.state, to, why})
 			p.state, p.since = to, now
 			return true
 		}
@@ -166,34 +239,15 @@ func (st *state) move(p *place, to hearth.SlotState, now time.Time) bool {
 	return false
 }
 
-// push appends r to those who wait for its place.
-func (p *place) push(r *request) {
-	if r.prev = p.last; p.last == nil {
-		p.first = r
-	} else {
-		p.last.next = r
+// places is how many requests the engine takes at once: as configured, else as it says, else one.
+func (p *place) places() int {
+	switch {
+	case p.Concurrency > 0:
+		return p.Concurrency
+	case p.facts.Parallel > 0:
+		return min(p.facts.Parallel, maxParallel)
 	}
-	p.last = r
-	if p.waiting == 0 || r.deadline.Before(p.due) {
-		p.due = r.deadline
-	}
-	p.waiting++
-}
-
-// take removes r from those who wait.
-func (p *place) take(r *request) {
-	if r.prev == nil {
-		p.first = r.next
-	} else {
-		r.prev.next = r.next
-	}
-	if r.next == nil {
-		p.last = r.prev
-	} else {
-		r.next.prev = r.prev
-	}
-	r.prev, r.next = nil, nil
-	p.waiting--
+	return 1
 }
 
 // idle says whether nobody uses the engine or waits for it.

@@ -10,7 +10,7 @@ import (
 // does no I/O and reads no clock; the same state and event always give the same. st is changed in place, and the
 // effects are valid until the next step.
 func step(st *state, ev event) []effect {
-	st.effects = st.effects[:0]
+	st.effects, st.steps = st.effects[:0], st.steps[:0]
 	st.expire(ev.now.Add(-1), ev.now) // whose time ran out before now is not served, even if the alarm comes late
 	st.elapse(ev.now)
 	switch ev.kind {
@@ -20,8 +20,17 @@ func step(st *state, ev event) []effect {
 		st.leave(ev)
 	case evReady:
 		st.ready(ev)
+	case evReport:
+		st.reported(ev)
 	case evEnded:
 		st.ended(ev)
+	case evOrder:
+		st.effects = append(st.effects, effect{kind: fxOrdered, id: ev.id, err: st.obey(ev)})
+	case evOwned:
+		st.foreign = false
+		st.spare()
+	case evReload:
+		st.reload(ev)
 	case evRefuse, evClose:
 		st.refuseAll(ev)
 	case evTick:
@@ -34,32 +43,50 @@ func step(st *state, ev event) []effect {
 // ask lets a request in, or refuses it at once when waiting is pointless.
 func (st *state) ask(ev event) {
 	p := st.slots[ev.slot]
-	r := &request{id: ev.id, place: p, hasNext: ev.hasNext, asked: ev.now}
-	switch {
-	case st.refusing:
-		st.refuse(r, leaving())
-		return
-	case p.state == hearth.SlotFailed:
-		st.refuse(r, p.failed(ev.now))
-		return
-	case p.waiting >= p.room():
-		st.refuse(r, &Refusal{hearth.SkipQueueFull, backoffMin, "too many requests are waiting for the model already"})
+	st.arrivals++
+	r := &request{id: ev.id, seq: st.arrivals, place: p, hasNext: ev.hasNext, asked: ev.now}
+	if no := st.turnsDown(p, ev); no != nil {
+		st.refuse(r, no)
 		return
 	}
 	r.deadline = ev.now.Add(max(0, min(p.Wait, ev.budget)))
 	if p.state == hearth.SlotReady {
 		r.deadline = earlier(r.deadline, ev.now.Add(p.queueWait(r)))
 	}
+	for _, i := range ev.also {
+		if i != ev.slot {
+			r.also = append(r.also, st.slots[i])
+		}
+	}
 	st.requests[r.id] = r
 	p.push(r)
+}
+
+// turnsDown is why a request need not wait, nil = it may.
+func (st *state) turnsDown(p *place, ev event) *Refusal {
+	switch {
+	case st.refusing:
+		return leaving()
+	case st.barred(p):
+		return st.barring(p, ev.now)
+	case ev.as != nil && !sameModel(ev.as, p.Slot):
+		return &Refusal{hearth.SkipFailed, backoffMin, "the slot runs another model by now"}
+	case p.state == hearth.SlotFailed:
+		return p.failed(ev.now)
+	case ev.now.Before(p.busyUntil):
+		return p.notFree(ev.now)
+	case p.waiting >= p.room():
+		return &Refusal{hearth.SkipQueueFull, backoffMin, "too many requests are waiting for the model already"}
+	}
+	return nil
 }
 
 // room is how many may wait: the queue, and those who will be in the engine as soon as it is ready.
 func (p *place) room() int {
 	if p.state == hearth.SlotReady {
-		return p.Queue + max(0, p.Concurrency-p.inflight)
+		return p.Queue + max(0, p.places()-p.inflight)
 	}
-	return p.Queue + p.Concurrency
+	return p.Queue + p.places()
 }
 
 // queueWait is how long r may wait for a place in a ready slot.
@@ -95,16 +122,54 @@ func (st *state) ready(ev event) {
 	if p.run != ev.run || p.state != hearth.SlotStarting {
 		return // it was given up meanwhile
 	}
-	p.loadTime = ev.now.Sub(p.since)
-	p.loads++
-	if !st.move(p, hearth.SlotReady, ev.now) {
+	why := "the engine is ready"
+	if p.adopted {
+		why = "an engine of an earlier gateway is taken over"
+	} else {
+		p.loadTime = ev.now.Sub(p.since)
+		p.loads++
+	}
+	if !st.move(p, hearth.SlotReady, ev.now, why) {
 		return
 	}
-	p.readyAt, p.idleAt = ev.now, ev.now
+	st.previous = nil
+	p.readyAt, p.idleAt, p.wanted = ev.now, ev.now, time.Time{}
+	if ev.report != nil {
+		p.learn(ev.report.Facts)
+	}
 	for r := p.first; r != nil; r = r.next {
 		r.deadline = earlier(r.deadline, ev.now.Add(p.queueWait(r)))
 		p.due = earlier(p.due, r.deadline)
 	}
+}
+
+// reported notes what an engine that became ready before says of itself now.
+func (st *state) reported(ev event) {
+	p := st.slots[ev.slot]
+	if p.run != ev.run || p.state != hearth.SlotReady && p.state != hearth.SlotDraining {
+		return
+	}
+	p.learn(ev.report.Facts)
+	p.unready = ""
+	if !ev.report.Ready {
+		if p.unready = ev.report.Why; p.unready == "" {
+			p.unready = "it says that it is not ready"
+		}
+	}
+}
+
+// learn keeps what an engine says. What it does not say now it may have said before.
+func (p *place) learn(f hearth.SlotFacts) {
+	if f.Window > 0 {
+		p.facts.Window = f.Window
+	}
+	if f.Parallel > 0 {
+		p.facts.Parallel = f.Parallel
+	}
+	if f.Model != "" {
+		p.facts.Model = f.Model
+	}
+	p.facts.Warning = f.Warning
 }
 
 // ended notes that nothing of a run is left. What it means depends on what was to be expected.
@@ -115,13 +180,23 @@ func (st *state) ended(ev event) {
 	}
 	switch p.state {
 	case hearth.SlotStarting, hearth.SlotReady, hearth.SlotDraining:
-		st.fail(p, ev.cause, ev.detail, ev.now)
+		if ev.end.busy {
+			st.notHad(p, ev.end, ev.now)
+		} else {
+			st.fail(p, ev.end.cause, ev.end.detail, ev.now)
+		}
 	case hearth.SlotStopping:
 		p.stopTime = ev.now.Sub(p.since)
 		p.failures = 0
-		st.move(p, hearth.SlotAsleep, ev.now)
+		st.move(p, hearth.SlotAsleep, ev.now, "the engine is gone")
+	case hearth.SlotFailed:
+		if ev.end.detail != "" { // a start that took too long: by now its log is known
+			p.lastError = ev.end.detail
+		}
 	}
 	p.run, p.inflight = 0, 0 // leases of this run are only remembered until they come back
+	p.adopted, p.dismissed, p.evicted, p.cut, p.unready = false, false, false, false, ""
+	p.cutAt, p.staleAt = time.Time{}, time.Time{}
 }
 
 // fail begins a back-off: 1 s, doubled with every further failure. A run that was ready for as long as the
@@ -130,20 +205,52 @@ func (st *state) fail(p *place, cause, detail string, now time.Time) {
 	if p.state != hearth.SlotStarting && now.Sub(p.readyAt) >= backoffMax {
 		p.failures = 0
 	}
-	if !st.move(p, hearth.SlotFailed, now) {
+	starting := p.state == hearth.SlotStarting
+	if !st.move(p, hearth.SlotFailed, now, detail) {
 		return
+	}
+	if starting {
+		st.restore(p)
 	}
 	p.retryAt = now.Add(min(backoffMax, backoffMin<<min(p.failures, 16)))
 	p.failures++
-	p.cause, p.lastError = cause, detail
-	for p.first != nil {
-		st.refuse(p.first, p.failed(now))
+	p.cause, p.lastError, p.wanted = cause, detail, time.Time{}
+	st.refuseWaiting(p, p.failed(now))
+}
+
+// notHad notes that a slot's device cannot be had now. The engine is not to blame: the slot is only left alone for a
+// moment.
+func (st *state) notHad(p *place, end ending, now time.Time) {
+	if p.state == hearth.SlotStarting {
+		st.restore(p)
 	}
+	if p.state == hearth.SlotReady {
+		st.move(p, hearth.SlotDraining, now, end.detail)
+	}
+	st.move(p, hearth.SlotStopping, now, end.detail)
+	st.move(p, hearth.SlotAsleep, now, end.detail)
+	p.busyUntil = now.Add(busyRetry)
+	p.cause, p.lastError, p.wanted = end.cause, end.detail, time.Time{}
+	st.refuseWaiting(p, p.notFree(now))
+}
+
+// restore has the slot started again that gave way when p, which did not come up, was waited for, unless somebody waits
+// by then. It is tried once.
+func (st *state) restore(p *place) {
+	if p == st.previous {
+		st.previous = nil
+	}
+	st.owed = st.previous
 }
 
 // failed is the refusal of a slot in back-off.
 func (p *place) failed(now time.Time) *Refusal {
 	return &Refusal{hearth.SkipFailed, max(backoffMin, p.retryAt.Sub(now)), p.cause}
+}
+
+// notFree is the refusal of a slot whose device could not be had.
+func (p *place) notFree(now time.Time) *Refusal {
+	return &Refusal{hearth.SkipBusy, max(backoffMin, p.busyUntil.Sub(now)), p.cause}
 }
 
 // refuse answers a request with no and forgets it.
@@ -155,25 +262,24 @@ func (st *state) refuse(r *request, why *Refusal) {
 	st.effects = append(st.effects, effect{kind: fxRefuse, slot: r.place.index, id: r.id, refusal: why})
 }
 
-// refuseAll ends all waiting, now and later; at evClose it also stops every engine, with no regard to leases.
+// refuseWaiting refuses everybody who waits for a slot.
+func (st *state) refuseWaiting(p *place, why *Refusal) {
+	for p.first != nil {
+		st.refuse(p.first, why)
+	}
+}
+
+// refuseAll ends all waiting, now and later. At evClose every engine goes: those who use one are told so now.
 func (st *state) refuseAll(ev event) {
 	st.refusing = true
+	st.closing = st.closing || ev.kind == evClose
 	for _, p := range st.slots {
-		for p.first != nil {
-			st.refuse(p.first, leaving())
-		}
-	}
-	if ev.kind == evRefuse || st.closing {
-		return
-	}
-	st.closing = true
-	for _, p := range st.slots {
-		switch p.state {
-		case hearth.SlotReady:
-			st.move(p, hearth.SlotDraining, ev.now)
-			st.stop(p, ev.now)
-		case hearth.SlotStarting, hearth.SlotDraining:
-			st.stop(p, ev.now)
+		st.refuseWaiting(p, leaving())
+		p.wanted = time.Time{}
+		if st.closing {
+			p.cutBy(ev.now)
+		} else {
+			p.cutBy(ev.now.Add(p.DrainMax))
 		}
 	}
 }

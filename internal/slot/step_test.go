@@ -3,6 +3,7 @@ package slot
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -36,7 +37,8 @@ func newSim(t *testing.T, n hearth.Node, slots ...*hearth.Slot) *sim {
 
 func (s *sim) name(i int) string { return s.st.slots[i].Name }
 
-// do plays one event now and notes its effects: "start a", "grant 3", "refuse 4 slot_busy 2s", "stop a".
+// do plays one event now and notes its effects: "start a", "grant 3", "refuse 4 slot_busy 2s", "stop a", "leave a", "cut a",
+// "no: why an order is not obeyed".
 func (s *sim) do(ev event) {
 	s.t.Helper()
 	ev.now = s.now
@@ -46,6 +48,14 @@ func (s *sim) do(ev event) {
 			s.note("start %s", s.name(fx.slot))
 		case fxStop:
 			s.note("stop %s", s.name(fx.slot))
+		case fxLeave:
+			s.note("leave %s", s.name(fx.slot))
+		case fxCut:
+			s.note("cut %s", s.name(fx.slot))
+		case fxOrdered:
+			if fx.err != nil {
+				s.note("no: %v", fx.err)
+			}
 		case fxGrant:
 			s.note("grant %d", fx.id)
 		case fxRefuse:
@@ -91,13 +101,17 @@ func (s *sim) run(line string) {
 		run = s.st.slots[slot].run
 	}
 	switch f[0] {
-	case "ask": // ask <slot> <id> <budget> [next]
+	case "ask": // ask <slot> <id> <budget> [next] [also <slot>]
 		budget, err := time.ParseDuration(f[3])
 		if err != nil {
 			s.t.Fatal(err)
 		}
 		fmt.Sscan(f[2], &id)
-		s.do(event{kind: evAsked, slot: slot, id: id, budget: budget, hasNext: len(f) > 4})
+		ev := event{kind: evAsked, slot: slot, id: id, budget: budget, hasNext: slices.Contains(f, "next")}
+		if i := slices.Index(f, "also"); i > 0 {
+			ev.also = []int{int(f[i+1][0] - 'a')}
+		}
+		s.do(ev)
 	case "cancel":
 		s.do(event{kind: evCancelled, id: id})
 	case "release":
@@ -105,7 +119,7 @@ func (s *sim) run(line string) {
 	case "ready":
 		s.do(event{kind: evReady, slot: slot, run: run})
 	case "ended":
-		s.do(event{kind: evEnded, slot: slot, run: run, cause: "engine exited with code 1"})
+		s.do(event{kind: evEnded, slot: slot, run: run, end: ending{cause: "engine exited with code 1"}})
 	case "pass", "late": // late: no alarm rings
 		d, err := time.ParseDuration(f[1])
 		if err != nil {
@@ -121,8 +135,71 @@ func (s *sim) run(line string) {
 	case "close":
 		s.do(event{kind: evClose})
 	default:
-		s.t.Fatalf("unknown line %q", line)
+		if !s.order(f, slot, run) {
+			s.t.Fatalf("unknown line %q", line)
+		}
 	}
+}
+
+// order plays what an operator, another gateway, an engine or a reload says.
+func (s *sim) order(f []string, slot int, run uint64) bool {
+	s.t.Helper()
+	switch f[0] {
+	case "wake", "sleep", "drain", "disable", "enable":
+		s.do(event{kind: evOrder, slot: slot, order: &Order{Verb: Verb(f[0])}})
+	case "pause", "resume":
+		o := &Order{Verb: Verb(f[0])}
+		if len(f) > 1 {
+			var err error
+			if o.For, err = time.ParseDuration(f[1]); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+		s.do(event{kind: evOrder, order: o})
+	case "foreign":
+		s.st.foreign = true
+	case "owned":
+		s.do(event{kind: evOwned})
+	case "busy": // the end of a run whose device could not be had
+		s.do(event{kind: evEnded, slot: slot, run: run, end: ending{cause: "the GPU is in use", busy: true}})
+	case "says": // says <slot> <parallel>
+		n, err := strconv.Atoi(f[2])
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.do(event{kind: evReport, slot: slot, run: run, report: &Report{Ready: true, Facts: hearth.SlotFacts{Parallel: n}}})
+	case "unready":
+		s.do(event{kind: evReport, slot: slot, run: run, report: &Report{Why: "it lists other models"}})
+	case "reload": // reload <slot> queue|line|model|without|as it was; the others stay as they are
+		s.reload(slot, f[2])
+	default:
+		return false
+	}
+	return true
+}
+
+func (s *sim) reload(slot int, how string) {
+	c := &change{node: &hearth.Node{Exclusive: s.st.exclusive, Turn: s.st.turn, MinResident: s.st.minResident}}
+	for i, p := range s.st.slots {
+		conf := *p.Slot
+		restart := false
+		if i == slot {
+			switch how {
+			case "queue":
+				conf.Queue = 0
+			case "line":
+				restart = true
+			case "model":
+				conf.UpstreamModel += "+"
+				restart = true
+			}
+		}
+		c.slots, c.restart = append(c.slots, &conf), append(c.restart, restart)
+	}
+	if how == "without" {
+		c.slots[slot] = nil
+	}
+	s.do(event{kind: evReload, change: c})
 }
 
 func TestStep(t *testing.T) {
@@ -137,7 +214,7 @@ func TestStep(t *testing.T) {
 			for range 3 {
 				slots = append(slots, &hearth.Slot{
 					Concurrency: 1, Queue: 2, Wait: 90 * time.Second, QueueWait: 10 * time.Second,
-					ExpectedLoad: 30 * time.Second, StartTimeout: 2 * time.Minute, IdleSleep: tt.sleep,
+					ExpectedLoad: 30 * time.Second, StartTimeout: 2 * time.Minute, IdleSleep: tt.sleep, DrainMax: 40 * time.Second, OnExit: tt.exit,
 				})
 			}
 			s := newSim(t, node, slots...)
@@ -172,7 +249,7 @@ func TestMove(t *testing.T) {
 			t.Run(step, func(t *testing.T) {
 				st := &state{}
 				p := &place{state: from, since: t0}
-				got := st.move(p, to, t0.Add(time.Second))
+				got := st.move(p, to, t0.Add(time.Second), "")
 				if got != allowed[step] {
 					t.Errorf("move says %v", got)
 				}

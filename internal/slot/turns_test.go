@@ -242,7 +242,7 @@ var turnCases = []stepCase{
 		       0s grant 2
 		       0s grant 1`,
 	}, {
-		name: "refusing lets nobody wait and keeps leases",
+		name: "refusing lets nobody wait and keeps leases for as long as a drain may last, and the engine",
 		play: `ask a 1 1h
 		       ready a
 		       ask a 2 1h
@@ -257,6 +257,7 @@ var turnCases = []stepCase{
 		       0s refuse 2 slot_loading 1s
 		       0s refuse 3 slot_loading 1s
 		       0s refuse 4 slot_loading 1s
+		       40s cut a
 		       1h0m0s refuse 5 slot_loading 1s`,
 	}, {
 		name: "closing stops a start",
@@ -270,17 +271,30 @@ var turnCases = []stepCase{
 		       0s stop a
 		       0s refuse 2 slot_loading 1s`,
 	}, {
-		name: "closing stops an engine that drains",
+		name: "closing stops an engine that drains, once those who use it had a moment to leave",
 		play: `ask a 1 1h
 		       ready a
 		       ask b 2 1h
 		       pass 10s
 		       close
+		       pass 1h
 		       ended a
 		       release 1`,
 		want: `0s start a
 		       0s grant 1
 		       10s refuse 2 slot_loading 1s
-		       10s stop a`,
+		       10s cut a
+		       12s stop a`,
+	}, {
+		name: "closing stops an engine when the last lease comes back",
+		play: `ask a 1 1h
+		       ready a
+		       close
+		       pass 1s
+		       release 1`,
+		want: `0s start a
+		       0s grant 1
+		       0s cut a
+		       1s stop a`,
 	},
 }

@@ -1,0 +1,101 @@
+package slot
+
+import (
+	"reflect"
+	"time"
+
+	"myip.co.kr/hearth"
+)
+
+// change is a newer configuration of a node.
+type change struct {
+	node    *hearth.Node   // nil = there is none any more
+	slots   []*hearth.Slot // by place, nil = there is none any more; those past the places of before are new
+	restart []bool         // by place: the engine of before is another than what would be started now
+}
+
+// reload makes a newer configuration hold: at once, but an engine that would be started otherwise now is only
+// started anew at the next idle moment or turn, and that of a removed slot is drained.
+func (st *state) reload(ev event) {
+	c := ev.change
+	if c.node == nil {
+		st.removed = true
+	} else {
+		st.removed = false
+		st.exclusive, st.turn, st.minResident = c.node.Exclusive, c.node.Turn, c.node.MinResident
+	}
+	for i, s := range c.slots {
+		switch {
+		case i == len(st.slots):
+			st.add(s, ev.now)
+		case s == nil:
+			if p := st.slots[i]; !p.removed {
+				p.removed = true
+				st.bar(p, ev.now)
+			}
+		default:
+			st.renew(st.slots[i], s, c.restart[i], ev.now)
+		}
+	}
+	st.spare()
+	if st.exclusive {
+		st.makeExclusive()
+	}
+}
+
+// renew makes a newer configuration of a slot hold.
+func (st *state) renew(p *place, s *hearth.Slot, restart bool, now time.Time) {
+	moved := !sameModel(p.Slot, s)
+	if p.removed {
+		p.removed, p.disabled, p.drained = false, false, false
+	}
+	p.Slot = bounded(s)
+	if !restart {
+		return
+	}
+	p.facts, p.failures, p.busyUntil = hearth.SlotFacts{}, 0, time.Time{}
+	if p.state == hearth.SlotFailed {
+		p.retryAt = now
+		st.recover(p, now)
+	}
+	if moved {
+		st.refuseWaiting(p, &Refusal{hearth.SkipFailed, backoffMin, "the slot runs another model by now"})
+		p.turnAway()
+	}
+	switch p.state {
+	case hearth.SlotStarting, hearth.SlotReady, hearth.SlotDraining:
+		p.staleAt = now
+		p.evicted = p.evicted || moved // who asks for the new model must not get the old one
+	}
+}
+
+// makeExclusive sends all engines away but one: a ready one, if there is any.
+func (st *state) makeExclusive() {
+	var keep *place
+	for _, p := range st.slots {
+		if p.run != 0 && (keep == nil || p.state == hearth.SlotReady && keep.state != hearth.SlotReady) {
+			keep = p
+		}
+	}
+	for _, p := range st.slots {
+		if p.run != 0 && p != keep {
+			p.evicted = true
+		}
+	}
+}
+
+// sameModel says whether two configurations of a slot promise the same answers.
+func sameModel(a, b *hearth.Slot) bool {
+	return a.UpstreamModel == b.UpstreamModel && (a.Model == b.Model || a.Model != nil && b.Model != nil && a.Model.ID == b.Model.ID)
+}
+
+// sameStart says whether two configurations of a slot start the same engine.
+func sameStart(a, b *hearth.Slot) bool {
+	line := func(s *hearth.Slot) hearth.Slot {
+		return hearth.Slot{
+			Driver: s.Driver, Engine: s.Engine, Command: s.Command, Env: s.Env, Dir: s.Dir, Port: s.Port, Actions: s.Actions,
+			Preset: s.Preset, Container: s.Container, Docker: s.Docker, URL: s.URL, APIKey: s.APIKey, Probe: s.Probe,
+		}
+	}
+	return sameModel(a, b) && reflect.DeepEqual(line(a), line(b))
+}
