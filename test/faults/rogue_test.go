@@ -15,8 +15,11 @@ import (
 	"time"
 )
 
+// offers is what a rogue answers to a GET.
+const offers = `{"data":[{"id":"author/model"},{"id":"author/sister"}]}`
+
 // rogue is an upstream that writes its own HTTP/1.1 on TCP connections: whatever its script says, well-formed or not. To
-// a GET it answers 200, so that it can also be the engine of a slot.
+// a GET it answers with a list of models, so that it can also be the engine of a slot.
 type rogue struct {
 	t     testing.TB
 	ln    net.Listener
@@ -185,7 +188,7 @@ func (l *link) run() {
 	}
 	for chat := range requests {
 		if !chat {
-			l.say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Type: application/json\r\n\r\n{}")
+			l.say("HTTP/1.1 200 OK\r\nContent-Length: " + strconv.Itoa(len(offers)) + "\r\nContent-Type: application/json\r\n\r\n" + offers)
 			continue
 		}
 		if !l.playAll(l.of.script()) {
