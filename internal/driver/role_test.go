@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -174,6 +175,9 @@ func driversIn(t *testing.T, dir string) *Drivers {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		for _, p := range residents(t, d) { // the test is over: no grace
+			p.signal(syscall.SIGKILL)
+		}
 		if _, err := d.Sweep(context.Background(), new(hearth.Catalog)); err != nil {
 			t.Error(err)
 		}
