@@ -17,10 +17,13 @@ func clean(s string, limit int) string {
 	if len(s) > 4*limit {
 		s = s[:4*limit]
 	}
-	words := strings.FieldsFunc(strings.ToValidUTF8(s, "\uFFFD"), func(r rune) bool {
-		return r == ' ' || unicode.IsControl(r) || r == '\u2028' || r == '\u2029'
-	})
-	s = redact(strings.Join(words, " "))
+	if !oneWord(s) {
+		words := strings.FieldsFunc(strings.ToValidUTF8(s, "\uFFFD"), func(r rune) bool {
+			return r == ' ' || unicode.IsControl(r) || r == '\u2028' || r == '\u2029'
+		})
+		s = strings.Join(words, " ")
+	}
+	s = redact(s)
 	if len(s) <= limit {
 		return s
 	}
@@ -42,6 +45,16 @@ var (
 	// path is a place in the file system of a machine.
 	path = regexp.MustCompile(`(^|[\s"'(=:\[])/(?:home|root|srv|opt|var|usr|etc|mnt|tmp|Users)/[^\s"'<>,;)\]]*`)
 )
+
+// oneWord says whether s is of visible ASCII characters alone, as the ids are that every answer has.
+func oneWord(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
 
 // redact hides API keys, and the addresses and paths that name a machine of the house.
 func redact(s string) string {

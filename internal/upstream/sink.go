@@ -16,7 +16,7 @@ var keepAlive = sse.AppendComment(nil, "MYIP PROCESSING")
 // for so long as every. The fields below free belong to whoever has the turn.
 type sink struct {
 	out   http.ResponseWriter
-	rc    *http.ResponseController
+	rc    http.ResponseController
 	limit time.Duration   // of one write, 0 = none
 	every time.Duration   // silence that ends in a comment
 	start time.Time       // what the times below count from
@@ -37,7 +37,7 @@ type sink struct {
 // error of a comment that cannot be written.
 func newSink(ctx context.Context, leave context.CancelCauseFunc, out http.ResponseWriter, limit, every time.Duration) *sink {
 	return &sink{
-		out: out, rc: http.NewResponseController(out), limit: limit, every: every, start: time.Now(), ctx: ctx, leave: leave,
+		out: out, rc: *http.NewResponseController(out), limit: limit, every: every, start: time.Now(), ctx: ctx, leave: leave,
 		free: make(chan struct{}, 1),
 	}
 }
