@@ -78,8 +78,12 @@ func TestSlotViewStatus(t *testing.T) {
 		0:  {{State: hearth.SlotReady}},
 		-1: {{State: hearth.SlotStarting}},
 		-2: {{State: hearth.SlotAsleep}, {State: hearth.SlotStopping}},
-		-3: {{State: hearth.SlotAsleep, OtherBusy: true}, {State: hearth.SlotDraining}},
-		-5: {{State: hearth.SlotFailed}, {State: hearth.SlotFailed, OtherBusy: true}},
+		-3: {{State: hearth.SlotAsleep, OtherBusy: true}, {State: hearth.SlotDraining}, {State: hearth.SlotAsleep, Foreign: true}},
+		-5: {{State: hearth.SlotFailed}, {State: hearth.SlotFailed, OtherBusy: true}, {State: hearth.SlotReady, Unknown: true, Disabled: true}},
+		-10: {
+			{State: hearth.SlotReady, Disabled: true}, {State: hearth.SlotFailed, Drained: true},
+			{State: hearth.SlotAsleep, OtherBusy: true, Paused: time.Unix(1, 0)},
+		},
 	} {
 		for _, v := range views {
 			if got := v.Status(); got != want {

@@ -204,7 +204,12 @@ func (s *sim) reload(slot int, how string) {
 
 func TestStep(t *testing.T) {
 	gpu := hearth.Node{Exclusive: true, Turn: 10 * time.Second, MinResident: 5 * time.Second}
-	for _, tt := range slices.Concat(waitCases, turnCases) {
+	said := parallelCases
+	for _, tt := range slices.Concat(said, waitCases, turnCases, orderCases, reloadCases, guestCases) {
+		concurrency := 1
+		if len(said) > 0 {
+			concurrency, said = 0, said[1:]
+		}
 		t.Run(tt.name, func(t *testing.T) {
 			node := gpu
 			if tt.shared {
@@ -213,7 +218,7 @@ func TestStep(t *testing.T) {
 			var slots []*hearth.Slot
 			for range 3 {
 				slots = append(slots, &hearth.Slot{
-					Concurrency: 1, Queue: 2, Wait: 90 * time.Second, QueueWait: 10 * time.Second,
+					Concurrency: concurrency, Queue: 2, Wait: 90 * time.Second, QueueWait: 10 * time.Second,
 					ExpectedLoad: 30 * time.Second, StartTimeout: 2 * time.Minute, IdleSleep: tt.sleep, DrainMax: 40 * time.Second, OnExit: tt.exit,
 				})
 			}
