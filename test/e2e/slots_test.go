@@ -158,6 +158,7 @@ func killCutsInBand(t *testing.T, g *gateway) {
 	if done != "[DONE]" || !strings.Contains(last, `"finish_reason":"error"`) || !strings.Contains(last, `"error":`) {
 		t.Errorf("mid-stream: %s, %s", last, done)
 	}
+	g.until("the death is known", func() bool { return g.status(gemma) != 0 })
 	g.until("the slot can be had again", func() bool {
 		r := g.chat(ask(gemma, ""))
 		return r.status == 200 && r.header.Get("X-Myip-Provider") == local
