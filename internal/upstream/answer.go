@@ -12,7 +12,7 @@ import (
 func (op *opening) readAnswer(resp *http.Response) (*Opened, *Failure) {
 	defer resp.Body.Close()
 	o := &Opened{Status: resp.StatusCode, share: share{of: &op.client.answers}}
-	b, err := readAll(resp.Body, resp.ContentLength, &o.share)
+	b, err := readAll(resp.Body, resp.ContentLength, op.client.largest, &o.share)
 	if err != nil {
 		o.Free()
 		f := judgeRead(err, cause(op.w.ctx), "the answer was cut off")

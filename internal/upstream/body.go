@@ -59,11 +59,11 @@ func (s *share) free() {
 	}
 }
 
-// readAll reads a body of the given length, -1 = unknown, into memory that counts to the share. A length that is only
+// readAll reads a body of the given length, -1 = unknown, of at most so many bytes, into memory that counts to the share. A length that is only
 // promised takes no memory: beyond the first MiB room is made for what has come.
-func readAll(r io.Reader, length int64, s *share) ([]byte, error) {
+func readAll(r io.Reader, length int64, most int, s *share) ([]byte, error) {
 	const first, trusted = 4 << 10, 1 << 20
-	if length > maxAnswerBody {
+	if length > int64(most) {
 		return nil, errTooLarge
 	}
 	room := first
@@ -76,10 +76,10 @@ func readAll(r io.Reader, length int64, s *share) ([]byte, error) {
 	b := make([]byte, 0, room)
 	for {
 		if len(b) == cap(b) {
-			if len(b) > maxAnswerBody {
+			if len(b) > most {
 				return nil, errTooLarge
 			}
-			room = min(2*cap(b), maxAnswerBody+1)
+			room = min(2*cap(b), most+1)
 			if !s.upTo(room) {
 				return nil, errMemory
 			}
@@ -88,7 +88,7 @@ func readAll(r io.Reader, length int64, s *share) ([]byte, error) {
 		n, err := r.Read(b[len(b):cap(b)])
 		b = b[:len(b)+n]
 		switch {
-		case errors.Is(err, io.EOF) && len(b) > maxAnswerBody:
+		case errors.Is(err, io.EOF) && len(b) > most:
 			return nil, errTooLarge
 		case errors.Is(err, io.EOF):
 			return b, nil

@@ -45,6 +45,8 @@ type Client struct {
 	start   time.Time                // what the times in plain count from
 	plain   []atomic.Int64           // by endpoint index: until when it is sent no stream_options
 	answers budget                   // of whole answers in memory
+	largest int                      // bytes of one of them
+	event   int                      // bytes of one event of a stream, 0 = the reader's own bound
 	targets []target                 // by endpoint index; empty for local endpoints
 	engines []atomic.Pointer[engine] // by endpoint index; the engine that a local endpoint last had
 	clients map[*hearth.Provider]*http.Transport
@@ -74,7 +76,7 @@ func New(c *hearth.Catalog, o Options) (*Client, error) {
 	cl := &Client{
 		opt: o, targets: make([]target, len(c.Endpoints)), engines: make([]atomic.Pointer[engine], len(c.Endpoints)),
 		plain: make([]atomic.Int64, len(c.Endpoints)), clients: make(map[*hearth.Provider]*http.Transport), local: localTransport(trusted(c), o.LocalDial),
-		start: time.Now(), answers: budget{limit: o.AnswerTotal},
+		start: time.Now(), answers: budget{limit: o.AnswerTotal}, largest: maxAnswerBody,
 	}
 	for _, e := range c.Endpoints {
 		if e.Local() {

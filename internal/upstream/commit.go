@@ -42,7 +42,7 @@ func (op *opening) openStream(resp *http.Response) (*Opened, *Failure) {
 func (op *opening) answerAsStream(s *Stream, resp *http.Response) *Failure {
 	s.share.of = &op.client.answers
 	s.body.dry = -maxAnswerBody // whose bound is another
-	b, err := readAll(&s.body, resp.ContentLength, &s.share)
+	b, err := readAll(&s.body, resp.ContentLength, op.client.largest, &s.share)
 	if err != nil {
 		f := judgeSend(err, cause(op.w.ctx))
 		return &f
@@ -107,6 +107,6 @@ func newStream(op *opening, resp *http.Response) *Stream {
 		keepAlive: op.client.opt.KeepAlive, cap: outputCap(op.call),
 	}
 	s.buf = (*s.own)[:0]
-	s.events = sse.NewReader(&s.body, 0)
+	s.events = sse.NewReader(&s.body, op.client.event)
 	return s
 }

@@ -122,15 +122,16 @@ func TestZipBomb(t *testing.T) {
 		want   string
 		memory uint64 // that may be allocated in all
 	}{
-		{"answer", 200, false, pack("{", 65<<20), "cut: the answer is larger than 64 MiB", 200 << 20},
-		{"JSON where a stream was asked for", 200, true, pack("{", 65<<20), "next: the answer is larger than 64 MiB", 200 << 20},
-		{"one event", 200, true, pack("data: ", 36<<20), "next: the stream held an event of more than 32 MiB", 150 << 20},
-		{"blanks", 200, true, pack("", 36<<20), "next: the stream held an event of more than 32 MiB", 150 << 20},
-		{"error", 500, false, pack("<title>oops</title>", 36<<20), "next: provider answered 500 Internal Server Error: oops", 2 << 20},
+		{"answer", 200, false, pack("{", 5<<20), "cut: the answer is larger than 64 MiB", 16 << 20},
+		{"JSON where a stream was asked for", 200, true, pack("{", 5<<20), "next: the answer is larger than 64 MiB", 16 << 20},
+		{"one event", 200, true, pack("data: ", 4<<20), "next: the stream held an event of more than 32 MiB", 12 << 20},
+		{"blanks", 200, true, pack("", 4<<20), "next: the stream held an event of more than 32 MiB", 12 << 20},
+		{"error", 500, false, pack("<title>oops</title>", 4<<20), "next: provider answered 500 Internal Server Error: oops", 2 << 20},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := listen(t, says(fmt.Sprintf("HTTP/1.1 %d x\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", c.status, len(c.bomb), c.bomb), false))
 			client, e := endpoint(t, p.url())
+			client.largest, client.event = 4<<20, 2<<20
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			r := attempt(t.Context(), client, &Call{Endpoint: e, Stream: c.stream})

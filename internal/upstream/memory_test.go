@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -126,7 +127,7 @@ func TestReadAll(t *testing.T) {
 		body := bytes.Repeat([]byte("x"), size)
 		b := budget{limit: limit}
 		sh := share{of: &b}
-		got, err := readAll(bytes.NewReader(body), length, &sh)
+		got, err := readAll(bytes.NewReader(body), length, maxAnswerBody, &sh)
 		switch {
 		case err == nil && !bytes.Equal(got, body):
 			rt.Fatalf("%d of %d bytes", len(got), size)
@@ -141,4 +142,22 @@ func TestReadAll(t *testing.T) {
 			rt.Fatalf("%d bytes did not come back", b.held.Load())
 		}
 	})
+}
+
+// What a body may be at most, to the byte.
+func TestReadAll_Bound(t *testing.T) {
+	body := make([]byte, maxAnswerBody+1)
+	for size, want := range map[int]error{maxAnswerBody: nil, maxAnswerBody + 1: errTooLarge} {
+		for _, length := range []int64{-1, int64(size)} {
+			var b budget
+			got, err := readAll(bytes.NewReader(body[:size]), length, maxAnswerBody, &share{of: &b})
+			if !errors.Is(err, want) || err == nil && len(got) != size {
+				t.Errorf("%d bytes of %d: %v", len(got), size, err)
+			}
+		}
+	}
+	client, _ := endpoint(t, "http://upstream")
+	if client.largest != maxAnswerBody || client.event != 0 {
+		t.Errorf("bounds %d, %d", client.largest, client.event)
+	}
 }
