@@ -33,8 +33,11 @@ type offer struct {
 	kind     string   // of engine, as the list lets guess; "" = nothing to go by
 	state    load
 	failed   bool // the engine says that it cannot load it
+	idle     bool // it is neither in memory nor being loaded or unloaded
 	window   int  // tokens of one request, 0 = not said
 	parallel int  // requests at once, 0 = not said
+
+	instances []string // LM Studio: what is in memory of it
 }
 
 // load is whether an engine has a model in memory.
@@ -122,7 +125,7 @@ func (l listed) offer() offer {
 	case "loaded", "sleeping": // one that sleeps is awake as soon as it is asked something
 		o.state = loaded
 	default:
-		o.state = unloaded
+		o.state, o.idle = unloaded, l.Status.Value == "unloaded" || l.Status.Value == "failed"
 	}
 	return o
 }
@@ -198,7 +201,7 @@ func (a asker) studio(ctx context.Context) (models []offer, ok bool, err error) 
 	for _, m := range page.Models {
 		o := offer{names: []string{string(m.Key)}, kind: lmStudio, state: unloaded}
 		for _, i := range m.Instances {
-			o.state = loaded
+			o.state, o.instances = loaded, append(o.instances, string(i.ID))
 			if i.ID != m.Key {
 				o.names = append(o.names, string(i.ID))
 			}

@@ -1,5 +1,5 @@
-// Package driver starts, probes and stops engines: exec runs a child process, always only probes an engine that
-// somebody else runs.
+// Package driver starts, probes and stops engines: exec runs a child process, command, http and docker order others to
+// start and stop an engine, always only probes an engine that somebody else runs.
 //
 // What exec starts belongs to the data directory, not to the process that started it: an engine that outlives its
 // gateway is found again by what it inherited, and is adopted or stopped by the next one.
@@ -80,13 +80,27 @@ func (d *Drivers) For(s *hearth.Slot) (slot.Driver, error) {
 		}
 		return execDriver{d}, nil
 	case Always:
-		u, err := url.Parse(s.URL)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			return nil, errors.New("driver always needs the http or https URL of the engine")
+		if err := d.needsURL(s); err != nil {
+			return nil, err
 		}
 		return alwaysDriver{}, nil
+	case Command, HTTP, Docker:
+		o, err := d.ordered(s)
+		if err != nil {
+			return nil, err
+		}
+		return o, nil
 	}
-	return nil, fmt.Errorf("unknown driver %q: there are %s and %s", s.Driver, Exec, Always)
+	return nil, fmt.Errorf("unknown driver %q: there are %s, %s, %s, %s and %s", s.Driver, Exec, Command, HTTP, Docker, Always)
+}
+
+// needsURL checks that the slot says where its engine answers.
+func (d *Drivers) needsURL(s *hearth.Slot) error {
+	u, err := url.Parse(s.URL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return fmt.Errorf("driver %s needs the http or https URL of the engine", s.Driver)
+	}
+	return nil
 }
 
 // trimURL is a base URL without its final slash.

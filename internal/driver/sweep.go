@@ -57,6 +57,7 @@ func (d *Drivers) Sweep(ctx context.Context, c *hearth.Catalog) (map[string]slot
 		d.o.Log.Info("engine of an earlier gateway is adopted", "slot", name, "pid", r.PID)
 		engines[name] = d.adopt(conf[name], r)
 	}
+	d.find(ctx, c, engines)
 	return engines, nil
 }
 
