@@ -207,10 +207,8 @@ func (r *rewriter) choice(dst []byte) []byte {
 			native = r.value()
 		case "delta", "message":
 			switch {
-			case body || r.whole && r.chunk && string(word) == "delta":
-				r.value()
-			case string(word) == "message" && !r.whole: // no part of a chunk: who reads it would read the answer twice
-				message = true
+			case body, r.chunk && (string(word) == "message") != r.whole: // who reads both would read the answer twice
+				message = message || string(word) == "message"
 				r.value()
 			case (string(word) == "message") != r.whole:
 				dst = appendMember(dst, key, r.value())
@@ -242,8 +240,7 @@ func (r *rewriter) choice(dst []byte) []byte {
 		dst = appendIndex(dst, number)
 	}
 	if !body {
-		r.fact.Whole = r.fact.Whole || message
-		dst = r.emptyBody(dst)
+		dst = r.emptyBody(dst, message)
 	}
 	r.fact.Choice = max(r.fact.Choice, min(number, maxChoices-1))
 	if !logprobs && !r.chunk {
@@ -252,9 +249,10 @@ func (r *rewriter) choice(dst []byte) []byte {
 	return append(r.finish(dst, finish, native, number), '}')
 }
 
-// emptyBody stands where a choice has no delta or message.
-func (r *rewriter) emptyBody(dst []byte) []byte {
+// emptyBody stands where a choice has no delta or message; message says that a chunk has one all the same.
+func (r *rewriter) emptyBody(dst []byte, message bool) []byte {
 	if r.chunk {
+		r.fact.Whole = r.fact.Whole || message && !r.whole
 		dst = append(dst, `,"delta":{}`...)
 		r.bodyEnd = len(dst) - 1
 		return dst
