@@ -12,7 +12,8 @@ type fall struct {
 	name            string
 	primary, backup script // nil = there is none
 	slots           string
-	limits          string
+	limits          string // of the primary
+	backupLimits    string
 	more            string // further keys of the request
 	before          int    // requests that are made before the one that is looked at
 
@@ -28,7 +29,7 @@ type fall struct {
 var falls = []fall{
 	{name: "all answer 500", primary: refusal(500, "fell over"), backup: refusal(503, "fell over too"), status: 502, typ: "provider_error", words: []string{"500", "503"}, retry: true},
 	{name: "all reset", primary: script{reset}, backup: script{reset}, status: 502, typ: "provider_error", words: []string{"null", "null"}, retry: true},
-	{name: "all are silent", primary: script{stall}, backup: script{stall}, limits: short, status: 504, typ: "timeout", words: []string{"null", "null"}, retry: true},
+	{name: "all are silent", primary: script{stall}, backup: script{stall}, limits: short, backupLimits: short, status: 504, typ: "timeout", words: []string{"null", "null"}, retry: true},
 	{name: "one is silent, one answers 500", primary: script{stall}, backup: refusal(500, "fell over"), limits: short, status: 502, typ: "provider_error", words: []string{"null", "500"}, retry: true},
 	{name: "all are rate limited", primary: refusal(429, "slow", "Retry-After: 9"), backup: refusal(429, "slow", "Retry-After: 4"), status: 429, typ: "rate_limited", words: []string{"429", "429"}, after: 4, retry: true},
 	{name: "all are still rate limited", before: 1, primary: refusal(429, "slow", "Retry-After: 9"), backup: refusal(429, "slow", "Retry-After: 4"), status: 503, typ: "endpoints_cooling_down", words: []string{"rate_limited", "rate_limited"}, after: 4, retry: true},
@@ -64,7 +65,7 @@ func TestWholeChainFails(t *testing.T) {
 }
 
 func (f *fall) run(t *testing.T, streamed bool) {
-	s := setup{slots: f.slots, limits: f.limits, backupLimits: f.limits}
+	s := setup{slots: f.slots, limits: f.limits, backupLimits: f.backupLimits}
 	var primary, backup *rogue
 	if f.primary != nil {
 		primary = serve(t, f.primary...)

@@ -16,10 +16,15 @@ import (
 	"time"
 )
 
-// leavers is how many callers of each kind leave; enough that one goroutine in ten of them would be seen.
-var leavers = flag.Int("leavers", 200, "how many callers of each kind leave")
+// full is for the run that may take its time: a thousand callers of each kind leave, and rows of many megabytes are
+// played as often as their blame wants it.
+var full = flag.Bool("full", false, "take the time for a thousand of each caller that leaves")
 
-const atOnce = 32
+const (
+	leavers     = 200 // enough: what each tenth of them left behind would be seen
+	fullLeavers = 1000
+	atOnce      = 32
+)
 
 // awaited hears of requests when they have come to the upstream, by the number in their prompt.
 type awaited struct {
@@ -110,10 +115,16 @@ func (c *leaving) run(t *testing.T, slot bool) {
 		leave = func(n int) { g.waitAndLeave(t, c, n) }
 	}
 	for n := range atOnce {
-		leave(n)
+		if leave(n); t.Failed() { // each would wait as long
+			return
+		}
 	}
 	before := g.census()
-	crowd(*leavers, func(n int) {
+	n := leavers
+	if *full {
+		n = fullLeavers
+	}
+	crowd(n, func(n int) {
 		if !t.Failed() { // one is enough
 			leave(atOnce + n)
 		}

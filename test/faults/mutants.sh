@@ -49,14 +49,14 @@ echo "| breakage | caught by |"
 echo "| --- | --- |"
 mutant "health: four failures in a row until cooldown" $health 's/Threshold = 3/Threshold = 4/' 'test/faults:TestStatuses/500$'
 mutant "health: a cooldown of 6 s" $health 's/Cooldown = 60 \* time/Cooldown = 6 * time/' internal/health:.
-mutant "health: a success does not clear the count" $health 's/case Success:\n\t\ts\.failures, s\.limits = 0, 0/case Success:/' internal/health:.
-mutant "health: a 429 counts to the three" $health 's/case RateLimited:\n/case RateLimited:\n\t\tif s.failures++; s.failures >= Threshold {\n\t\t\tt.publish(p.i, hearth.EndpointHealth{Skip: hearth.SkipCooldown, Until: now.Add(Cooldown)})\n\t\t\treturn\n\t\t}\n/' internal/health:.
-mutant "health: a 429 does not take the endpoint out" $health 's/until := now\.Add\(s\.rateLimit\(retryAfter\)\)/until := now/' 'test/faults:TestStatuses/429'
+mutant "health: a success does not clear the count" $health 's/t\.state\[i\]\.failures, t\.state\[i\]\.limits = 0, 0\n//' internal/health:.
+mutant "health: a 429 counts to the three" $health 's/case RateLimited:\n/case RateLimited:\n\t\tif t.state[p.i].failures++; t.state[p.i].failures >= Threshold {\n\t\t\tt.takeOut(p.i, hearth.EndpointHealth{Skip: hearth.SkipCooldown, Until: now.Add(Cooldown)}, now)\n\t\t\treturn\n\t\t}\n/' internal/health:.
+mutant "health: a 429 does not take the endpoint out" $health 's/Until: now\.Add\(t\.limit\(p\.i, news, retryAfter\)\)/Until: now/' 'test/faults:TestStatuses/429'
 mutant "health: Retry-After is not heeded" $health 's/if asked > 0 \{/if false {/' internal/health:. 
 mutant "health: Retry-After has no bound" $health 's/return min\(asked, MaxRetryAfter\)/return asked/' internal/health:.
-mutant "health: a 401 takes out one endpoint of the account" $health 's/if t\.account\[j\] == t\.account\[i\]/if j == i/' 'test/faults:TestStatuses/401'
+mutant "health: a 401 takes out one endpoint of the account" $health 's/if account == t\.account\[p\.i\]/if j == p.i \&\& account != nil/' 'test/faults:TestStatuses/401'
 mutant "health: the probe is not given back" $health 's/if p\.probe != 0 && s\.probing == p\.probe \{\n\t\ts\.probing = 0/if p.probe != 0 \&\& s.probing == p.probe {/' internal/health:.
-mutant "health: many probes at once" $health 's/if s\.probing != 0 && now\.Before\(s\.probeEnds\)/if false/' internal/health:.
+mutant "health: many probes at once" $health 's/s\.probing != 0 && left > 0 && left <= valid/left > 0 \&\& false/' internal/health:.
 mutant "relay: a failure is not told to health" $attempt 's/o\.health = health\.Failure/o.health = health.NoVerdict/' 'test/faults:TestStatuses/50'
 mutant "relay: the fault of a request is blamed on the provider" $attempt 's/o\.health = health\.NoVerdict/o.health = health.Failure/' 'test/faults:TestStatuses/4'
 mutant "relay: the place in the slot is not given back" $attempt 's/\t\tg\.lease\.Release\(\)\n//' 'test/faults:TestLeaving/mid-stream/slot'

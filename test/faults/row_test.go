@@ -278,6 +278,9 @@ func (m *mode) broke(t *testing.T, a *answer, got *reading, rec *record) {
 // standing looks at what the fault did to the primary, by asking on.
 func (m *mode) standing(t *testing.T, s *scene) {
 	t.Helper()
+	if m.heavy && !*full {
+		return
+	}
 	again := func(n int) {
 		for range n {
 			a := s.chat(t, m.question())
