@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -149,7 +150,7 @@ func (t *tabbyLoader) loads(ctx context.Context) error {
 	}
 	m, err := t.named(ctx, tabbyAPI)
 	if err == nil && m == nil {
-		err = errors.New("the server has not loaded the model: " + lastEvent(answer.body))
+		err = fmt.Errorf("the server has not loaded %q: %s", t.model, lastEvent(answer.body))
 	}
 	return err
 }
