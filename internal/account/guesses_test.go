@@ -2,6 +2,7 @@ package account
 
 import (
 	"encoding/binary"
+	"fmt"
 	"net/netip"
 	"strconv"
 	"testing"
@@ -26,9 +27,16 @@ func TestAuthorise_Guessing(t *testing.T) {
 			t.Fatalf("guess %d: %v", i, e)
 		}
 	}
-	a.refreshing.Lock() // whoever looked would wait
+	looks := func() string {
+		a.refreshing.Lock()
+		defer a.refreshing.Unlock()
+		return fmt.Sprint(a.second, a.looks)
+	}
+	before := looks()
 	e := guess(100, "192.0.2.1:9999")
-	a.refreshing.Unlock()
+	if after := looks(); after != before {
+		t.Errorf("the database was asked for it: %s, then %s", before, after)
+	}
 	if e == nil || e.Type != hearth.ErrRateLimited || e.RetryAfter <= 0 || e.RetryAfter > time.Minute {
 		t.Errorf("one guess more: %+v", e)
 	}
