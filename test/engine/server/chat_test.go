@@ -72,6 +72,24 @@ func TestWhole(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a prompt with the same beginning is decoded from where it differs", func(t *testing.T) {
+		p := serve(t, gguf.Model{Say: says}, "--parallel", "1")
+		for _, c := range []struct {
+			prompt string
+			cached int
+		}{
+			{"hi", 0},
+			{"hi", prompt - 1}, // one token at least is decoded
+			{"no", 7},          // <s> <|im_start|> u s e r and a newline
+		} {
+			_, text := p.chat(strings.Replace(ask(""), "hi", c.prompt, 1))
+			var a answered
+			p.parsed(text, &a)
+			if a.Usage.Prompt != prompt || a.Usage.Details.Cached != c.cached || a.Choices[0].Message.Content != says {
+				t.Errorf("%s: want %d cached in %s", c.prompt, c.cached, text)
+			}
+		}
+	})
 	t.Run("no end but the window's", func(t *testing.T) {
 		_, text := p.chat(ask(`, "ignore_eos": true, "max_tokens": 100000`))
 		var a answered

@@ -4,13 +4,26 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // told is what a script's reader makes of a text, as one line.
 func told(t *testing.T, tools, cut bool, pieces ...string) (string, error) {
 	t.Helper()
 	out := new(collected)
-	s := newScript(tools, out.delta)
+	s := newScript(tools, func(d delta) error {
+		for _, text := range []*string{d.Content, d.Reasoning} {
+			if text != nil && !utf8.ValidString(*text) {
+				t.Errorf("half a character is told: %q", *text)
+			}
+		}
+		for _, c := range d.Calls {
+			if !utf8.ValidString(c.Function.Arguments) {
+				t.Errorf("half a character is told: %q", c.Function.Arguments)
+			}
+		}
+		return out.delta(d)
+	})
 	for _, p := range pieces {
 		if err := s.feed(p); err != nil {
 			return "", err
@@ -38,9 +51,10 @@ func TestScript(t *testing.T) {
 		name, text, want string
 		plain            bool // no tools were offered
 	}{
-		{"content", "Hello there", "Hello there", false},
+		{"content", "Hello 모델 there", "Hello 모델 there", false},
 		{"white space stays", " Hello  \n there \n", " Hello  \n there \n", true},
 		{"reasoning", "<think>\nLet me see.\n</think>\n\nHello", "think(Let me see.)Hello", false},
+		{"reasoning in another script", "<think>생각 중</think>", "think(생각 중)", false},
 		{"reasoning only at the beginning", "Hello <think>no</think>", "Hello <think>no</think>", false},
 		{"nothing but reasoning", "<think>Let me see.</think>", "think(Let me see.)", false},
 		{"what looks like a mark for a while", "<thin air> <tool box>", "<thin air> <tool box>", false},
