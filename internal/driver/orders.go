@@ -232,7 +232,8 @@ func (e *ordered) Probe(ctx context.Context) (slot.Report, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
-	case err == nil && report.Ready:
+	case err == nil && report.Ready && (state != runsNot || e.conf.Driver == Command):
+		// A command may be wrong about the engine: the way to it may be down. A server knows.
 		e.ready, e.ran = true, true
 		if report.Facts.Warning == "" {
 			report.Facts.Warning = note
@@ -240,6 +241,8 @@ func (e *ordered) Probe(ctx context.Context) (slot.Report, error) {
 		return report, nil
 	case state == runsNot && e.ran:
 		return slot.Report{}, errors.New("the engine does not run any more")
+	case state == runsNot:
+		report = slot.Report{}
 	case noAnswer(ctx, err), unreachable(err) && !e.ready:
 		report, err = slot.Report{Why: "it does not answer"}, nil
 	}
