@@ -59,6 +59,8 @@ type process struct {
 	mu       sync.Mutex
 	cmd      *exec.Cmd // nil: adopted
 	now      record
+	trusted  record        // whose port was seen to be its own
+	seen     time.Time     // when
 	ready    bool          // a probe has said yes: it will not be launched again
 	stopping bool          // Stop clears what is left, not supervise
 	gone     bool          // Stop has seen that nothing is left

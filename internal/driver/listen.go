@@ -5,11 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
+	"strconv"
 	"syscall"
+	"time"
 
 	"myip.co.kr/hearth"
 	"myip.co.kr/hearth/internal/slot"
 )
+
+// trustFor is how long an engine that loads is asked without looking again whose port it is.
+const trustFor = time.Second
 
 // owner is who listens on an engine's port.
 type owner uint8
@@ -24,6 +30,9 @@ const (
 // owner finds out who would get a request that is sent to the engine's port. The process that was started is looked at
 // first: it is nearly always the one, and to list all processes takes longer.
 func (p *process) owner(r record) owner {
+	if refuses(r.Port) { // to ask that costs next to nothing while an engine loads
+		return nobody
+	}
 	sockets, err := listeners(r.Port)
 	if err != nil {
 		return unknown
@@ -38,6 +47,15 @@ func (p *process) owner(r record) owner {
 	}
 	rest, _ := whose(sockets, members(all, p.d.tag(p.conf.Name), r.leader(), syscall.Getpgrp()), without)
 	return rest
+}
+
+// refuses says whether surely nobody listens on the port.
+func refuses(port int) bool {
+	c, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), dialTimeout)
+	if err == nil {
+		_ = c.Close() // nothing was sent
+	}
+	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
 // whose says whether all of the listening sockets are the processes', and which are not. without removes from sockets
@@ -66,12 +84,21 @@ func whose(sockets []string, of []proc, without func([]string, int) ([]string, e
 func (p *process) Probe(ctx context.Context) (slot.Report, error) {
 	p.output.trim()
 	_, r := p.present()
-	if why := p.doubt(ctx, p.owner(r), r); why != "" {
-		return p.unowned(why)
+	known := p.trusts(r)
+	if !known {
+		if why := p.doubt(ctx, p.owner(r), r); why != "" {
+			return p.unowned(why)
+		}
+		p.trust(r)
 	}
 	report, err := p.look.look(ctx, r.url(), hearth.Secret(r.Key))
 	if err != nil && (unreachable(err) || noAnswer(ctx, err)) {
 		return slot.Report{}, nil
+	}
+	if known && report.Ready { // prompts come next: once more
+		if why := p.doubt(ctx, p.owner(r), r); why != "" {
+			return p.unowned(why)
+		}
 	}
 	if report.Ready && !p.isReady(r) {
 		return slot.Report{}, nil
@@ -94,6 +121,19 @@ func (p *process) doubt(ctx context.Context, whose owner, r record) string {
 		return "it cannot be seen who listens on its port, and that one takes any API key"
 	}
 	return ""
+}
+
+// trusts says whether the port was seen to be the process's a moment ago, which is enough to ask an engine that loads.
+func (p *process) trusts(r record) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.ready && p.trusted == r && time.Since(p.seen) < trustFor
+}
+
+func (p *process) trust(r record) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.trusted, p.seen = r, time.Now()
 }
 
 // unowned is the report on an engine whose port is not seen to be its own. One that was ready has lost it.

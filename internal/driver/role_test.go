@@ -235,3 +235,10 @@ func number(t *testing.T, path string) (n int) {
 	})
 	return n
 }
+
+func touch(t *testing.T, path string) {
+	t.Helper()
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
