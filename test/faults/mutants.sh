@@ -78,6 +78,7 @@ mutant "upstream: secrets are not looked for" internal/upstream/open.go 's/f\.hi
 mutant "upstream: secrets are not looked for mid-stream" $stream 's/f\.hide\(s\.secrets\)//' 'test/faults:TestSecretsInBand'
 mutant "upstream: the header of an answer has no bound" internal/upstream/client.go 's/maxHeaders    = 256 << 10/maxHeaders    = 1 << 40/' 'test/faults:TestConnections/10_MB'
 mutant "upstream: engines are reached through a proxy" internal/upstream/client.go 's/t\.Proxy = nil\n//' 'test/faults:TestProxyVariables'
+mutant "upstream: a stream may go on past the output limit" $stream 's/return stepTooMuch/return stepContent/' 'test/faults:TestBreaks/an_endless_stream_past'
 mutant "upstream: a malformed event ends the answer well" $stream 's/case st == stepMalformed && s\.finished\(\):/case st == stepMalformed:/' 'test/faults:TestBreaks/not_JSON'
 mutant "upstream: a caller that takes nothing is waited for" internal/upstream/sink.go 's/if k\.limit <= 0 \{/if true {/' 'test/faults:TestWriteDeadline'
 mutant "upstream: the end of a connection is awaited for ever" $stream 's/s\.w\.arm\(eofWait, errEnough\)//' 'test/faults:TestEnds/silence'

@@ -43,6 +43,7 @@ var breaks = []row{
 	{name: "a whole answer longer than 64 MiB", heavy: true, want: broken, blame: counted, whole: script{say(jsonHead + "Transfer-Encoding: chunked\r\n\r\n"), repeat(part(strings.Repeat(" ", 64<<10)), 0)}},
 	{name: "a whole answer that promises a terabyte", want: broken, blame: counted, limits: midway, whole: script{say(jsonHead + "Content-Length: 1099511627776\r\n\r\n{\"id\":"), stall}},
 	{name: "an endless stream", want: broken, blame: counted, limits: "total: 1500ms", more: `,"max_tokens":16`, stream: script{say(begun(20)), repeat(parts(word("and on ")), time.Millisecond)}},
+	{name: "an endless stream past the output limit", want: broken, blame: counted, raw: "beyond the output", more: `,"max_tokens":16`, stream: script{say(begun(20)), repeat(parts(word(longWord)), 0)}},
 	{name: "an event that never ends, half-way", heavy: true, want: broken, blame: counted, words: 8, stream: script{say(begun(8) + part("data: {\"id\":\"")), repeat(part(longWord), 0)}},
 }
 
