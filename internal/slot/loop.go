@@ -40,6 +40,8 @@ type cell struct {
 	conf   atomic.Pointer[hearth.Slot] // as configured now
 	engine atomic.Pointer[Engine]      // that is there, nil = none
 	tail   atomic.Pointer[[]string]    // the last lines of the engine before
+	run    atomic.Uint64               // the engine that is there, or was there last
+	starts atomic.Pointer[[]Start]     // the last ones, never changed
 }
 
 // published is a slot's view as of one instant.
@@ -221,6 +223,7 @@ func (n *node) publish(now time.Time) {
 		}
 	}
 	for _, t := range n.state.steps {
+		n.parts[t.slot].cell.note(t, now)
 		n.tellOf(t, now)
 	}
 	if n.state.illegal > 0 {

@@ -48,6 +48,8 @@ func (r *run) live(ctx context.Context, eng Engine) {
 			return
 		}
 	}
+	r.cell.tail.Store(nil)
+	r.cell.run.Store(r.id)
 	r.cell.engine.Store(&eng)
 	report, err := r.poll(ctx, eng)
 	if err == nil {
