@@ -65,11 +65,11 @@ func TestWrongContentType(t *testing.T) {
 
 // A whole answer that is passed on as a stream is one event, larger than any buffer or not.
 func TestAnswerAsStream(t *testing.T) {
-	text := strings.Repeat("0123456789", 1<<20)
+	text := strings.Repeat("01234567", 1<<18)
 	body := fmt.Sprintf(`{"choices":[{"message":{"content":%q}}]}`, text)
 	for _, c := range []struct{ name, body, want string }{
 		{"without a finish reason", `{"choices":[{"message":{"content":"one"}}]}`, "one"},
-		{"of 10 MiB", body, text},
+		{"of 2 MiB", body, text},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := listen(t, says(answers("application/json", c.body), false))
