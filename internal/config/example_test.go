@@ -153,6 +153,14 @@ func TestExamplesOfEngines(t *testing.T) {
 			texts[fmt.Sprintf("README block %d", i+1)] = block[1]
 		}
 	}
+	drivers := map[string]bool{}
+	defer func() {
+		for _, d := range []string{"exec", "command", "http", "docker", "always"} {
+			if !drivers[d] {
+				t.Errorf("no example of driver %s", d)
+			}
+		}
+	}()
 	for name, text := range texts {
 		t.Run(name, func(t *testing.T) {
 			c, err := Parse(name, []byte(text), env, nil)
@@ -161,6 +169,11 @@ func TestExamplesOfEngines(t *testing.T) {
 			}
 			if cat, err := c.Catalog(); err != nil || cat.Resolve(c.DefaultModel) == nil || len(cat.Endpoints) == 0 {
 				t.Errorf("catalog %+v, %v", cat, err)
+			}
+			for _, n := range c.Nodes {
+				for _, s := range n.Slots {
+					drivers[s.Driver] = true
+				}
 			}
 			for _, w := range c.Warnings() {
 				if w.Path != "nodes" && w.Path != "providers" { // one of the two is left out in a short example
