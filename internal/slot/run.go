@@ -48,6 +48,7 @@ func (r *run) live(ctx context.Context, eng Engine) {
 			return
 		}
 	}
+	eng = masked{eng}
 	r.cell.tail.Store(nil)
 	r.cell.run.Store(r.id)
 	r.cell.engine.Store(&eng)
