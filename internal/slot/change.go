@@ -1,7 +1,6 @@
 package slot
 
 import (
-	"reflect"
 	"time"
 
 	"myip.co.kr/hearth"
@@ -45,7 +44,7 @@ func (st *state) reload(ev event) {
 
 // renew makes a newer configuration of a slot hold.
 func (st *state) renew(p *place, s *hearth.Slot, restart bool, now time.Time) {
-	moved := !sameModel(p.Slot, s)
+	moved := !p.SameModel(s)
 	if p.removed {
 		p.removed, p.disabled, p.drained = false, false, false
 	}
@@ -82,20 +81,4 @@ func (st *state) makeExclusive() {
 			p.evicted = true
 		}
 	}
-}
-
-// sameModel says whether two configurations of a slot promise the same answers.
-func sameModel(a, b *hearth.Slot) bool {
-	return a.UpstreamModel == b.UpstreamModel && (a.Model == b.Model || a.Model != nil && b.Model != nil && a.Model.ID == b.Model.ID)
-}
-
-// sameStart says whether two configurations of a slot start the same engine.
-func sameStart(a, b *hearth.Slot) bool {
-	line := func(s *hearth.Slot) hearth.Slot {
-		return hearth.Slot{
-			Driver: s.Driver, Engine: s.Engine, Command: s.Command, Env: s.Env, Dir: s.Dir, Port: s.Port, Actions: s.Actions,
-			Preset: s.Preset, Container: s.Container, Docker: s.Docker, URL: s.URL, APIKey: s.APIKey, Probe: s.Probe,
-		}
-	}
-	return sameModel(a, b) && reflect.DeepEqual(line(a), line(b))
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -235,16 +236,17 @@ func (f *Fleet) RefuseWaiters() {
 // ends, engines are killed instead of asked, and ctx's error is returned if one is still there a moment later.
 func (f *Fleet) Close(ctx context.Context) error {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.closed = true
-	for _, n := range f.locals {
+	locals, remotes := slices.Collect(maps.Values(f.locals)), slices.Collect(maps.Values(f.remotes))
+	f.mu.Unlock()
+	for _, n := range locals {
 		n.tell(message{event: event{kind: evClose}})
 	}
 	var errs []error
-	for _, n := range f.locals {
+	for _, n := range locals {
 		errs = append(errs, n.close(ctx))
 	}
-	for _, n := range f.remotes {
+	for _, n := range remotes {
 		errs = append(errs, n.Close(ctx))
 	}
 	f.hub.close()

@@ -22,6 +22,9 @@ type gpu struct {
 	dies    time.Duration // the engine exits by itself after it, 0 = never
 	blocks  chan struct{} // Start waits for it, whatever its context says
 	log     *slog.Logger  // of the fleet, nil = nothing is kept
+	options Options       // of the fleet
+	facts   hearth.SlotFacts
+	clings  bool // Leave fails
 
 	mu       sync.Mutex
 	resident *memEngine
@@ -38,6 +41,8 @@ type memEngine struct {
 	probes  atomic.Int64
 	deaf    atomic.Bool // Probe waits for ever, whatever its context says
 	deafEnd chan struct{}
+	says    atomic.Pointer[Report] // what Probe returns once the load is over, nil = ready
+	left    atomic.Bool            // it goes on without the fleet
 	exit    error
 }
 
@@ -54,12 +59,18 @@ func (g *gpu) Start(_ context.Context, s *hearth.Slot) (Engine, error) {
 	if g.resident != nil && s.Node.Exclusive {
 		g.t.Errorf("engine of %s is started while that of %s is there", s.Model.ID, g.resident.model)
 	}
-	e := &memEngine{gpu: g, model: s.Model.ID, load: g.load, born: time.Now(), gone: make(chan struct{}), deafEnd: make(chan struct{})}
-	g.resident = e
+	e := g.make(s)
 	if g.dies > 0 {
 		time.AfterFunc(g.dies, func() { e.die(&ExitError{Code: 1}) })
 	}
 	return e, nil
+}
+
+// make makes an engine that runs from now on.
+func (g *gpu) make(s *hearth.Slot) *memEngine {
+	e := &memEngine{gpu: g, model: s.Model.ID, load: g.load, born: time.Now(), gone: make(chan struct{}), deafEnd: make(chan struct{})}
+	g.resident = e
+	return e
 }
 
 // engine is the one that is there now, nil = none.
@@ -90,7 +101,6 @@ func (e *memEngine) URL() string             { return "http://" + e.model }
 func (e *memEngine) APIKey() hearth.Secret   { return "secret-of-" + hearth.Secret(e.model) }
 func (e *memEngine) Exited() <-chan struct{} { return e.gone }
 func (e *memEngine) ExitError() error        { return e.exit }
-func (e *memEngine) Leave() error            { return nil }
 func (e *memEngine) LogTail() []string       { return []string{"loading", "out of memory"} }
 
 func (e *memEngine) Probe(context.Context) (Report, error) {
@@ -98,7 +108,25 @@ func (e *memEngine) Probe(context.Context) (Report, error) {
 	if e.deaf.Load() {
 		<-e.deafEnd
 	}
-	return Report{Ready: time.Since(e.born) >= e.load}, nil
+	if time.Since(e.born) < e.load {
+		return Report{}, nil
+	}
+	if r := e.says.Load(); r != nil {
+		return *r, nil
+	}
+	return Report{Ready: true, Facts: e.gpu.facts}, nil
+}
+
+// Leave lets the engine be the next gateway's: the house finds it gone.
+func (e *memEngine) Leave() error {
+	if e.gpu.clings {
+		return errors.New("cannot let go")
+	}
+	e.left.Store(true)
+	e.gpu.mu.Lock()
+	defer e.gpu.mu.Unlock()
+	e.gpu.resident = nil
+	return nil
 }
 
 func (e *memEngine) Stop(ctx context.Context, _ time.Duration) error {
@@ -116,6 +144,7 @@ func (e *memEngine) Stop(ctx context.Context, _ time.Duration) error {
 // house is a fleet with two models on one exclusive node.
 type house struct {
 	*Fleet
+	cat  *hearth.Catalog
 	t    *testing.T
 	gpu  *gpu
 	a, b *hearth.Slot
@@ -125,23 +154,14 @@ type house struct {
 
 func newHouse(t *testing.T, g *gpu, change ...func(*hearth.Slot)) *house {
 	t.Helper()
-	node := &hearth.Node{Name: "gpu-1", Exclusive: true, Turn: 10 * time.Second, MinResident: 5 * time.Second}
-	c := &hearth.Catalog{Nodes: []*hearth.Node{node}}
-	for i, name := range []string{"a", "b"} {
-		s := &hearth.Slot{
-			Index: i, Name: name, Node: node, Model: &hearth.Model{ID: "model-" + name}, Concurrency: 1, Queue: 64,
-			Wait: 90 * time.Second, QueueWait: 10 * time.Second, ExpectedLoad: 30 * time.Second, StartTimeout: 5 * time.Minute,
-		}
-		for _, f := range change {
-			f(s)
-		}
-		c.Slots = append(c.Slots, s)
-	}
+	c := catalogOf([]string{"a", "b"}, change...)
 	g.t = t
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
 	}
-	f, err := NewFleet(c, Options{Driver: func(*hearth.Slot) (Driver, error) { return g, nil }, Log: g.log})
+	o := g.options
+	o.Driver, o.Log = func(*hearth.Slot) (Driver, error) { return g, nil }, g.log
+	f, err := NewFleet(c, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +170,24 @@ func newHouse(t *testing.T, g *gpu, change ...func(*hearth.Slot)) *house {
 			t.Errorf("close: %v", err)
 		}
 	})
-	return &house{Fleet: f, t: t, gpu: g, a: c.Slots[0], b: c.Slots[1]}
+	return &house{Fleet: f, cat: c, t: t, gpu: g, a: c.Slots[0], b: c.Slots[1]}
+}
+
+// catalogOf is a catalog of one exclusive node with slots of these names.
+func catalogOf(names []string, change ...func(*hearth.Slot)) *hearth.Catalog {
+	node := &hearth.Node{Name: "gpu-1", Exclusive: true, Turn: 10 * time.Second, MinResident: 5 * time.Second}
+	c := &hearth.Catalog{Nodes: []*hearth.Node{node}}
+	for i, name := range names {
+		s := &hearth.Slot{
+			Index: i, Name: name, Node: node, Model: &hearth.Model{ID: "model-" + name}, Concurrency: 1, Queue: 64,
+			Wait: 90 * time.Second, QueueWait: 10 * time.Second, ExpectedLoad: 30 * time.Second, StartTimeout: 5 * time.Minute, DrainMax: time.Minute,
+		}
+		for _, f := range change {
+			f(s)
+		}
+		c.Slots = append(c.Slots, s)
+	}
+	return c
 }
 
 // close ends the house and looks for what is left; the bubble then proves that no goroutine is.

@@ -134,7 +134,7 @@ func (f *Fleet) starts(s *hearth.Slot) bool {
 	if n := f.locals[s.Node.Name]; n != nil {
 		for _, cell := range n.plan {
 			if conf := cell.conf.Load(); conf.Name == s.Name {
-				return !n.removed.Load() && sameStart(conf, s) // a removed node may end before it hears of the reload
+				return !n.removed.Load() && conf.SameStart(s) // a removed node may end before it hears of the reload
 			}
 		}
 	}
@@ -220,7 +220,7 @@ func (n *node) change(hn *hearth.Node, p plans) bool {
 		}
 		ch.slots[i], m.parts[i].driver = s, p.drivers[s.Name]
 		if i < len(n.plan) {
-			ch.restart[i] = !sameStart(plan[i].conf.Load(), s)
+			ch.restart[i] = !plan[i].conf.Load().SameStart(s)
 		}
 	}
 	for i, s := range ch.slots {

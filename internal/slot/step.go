@@ -69,7 +69,7 @@ func (st *state) turnsDown(p *place, ev event) *Refusal {
 		return leaving()
 	case st.barred(p):
 		return st.barring(p, ev.now)
-	case ev.as != nil && !sameModel(ev.as, p.Slot):
+	case ev.as != nil && !ev.as.SameModel(p.Slot):
 		return &Refusal{hearth.SkipFailed, backoffMin, "the slot runs another model by now"}
 	case p.state == hearth.SlotFailed:
 		return p.failed(ev.now)
