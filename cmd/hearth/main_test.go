@@ -105,7 +105,8 @@ func scriptStart(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	cmd := exec.Command("hearth", args[1:]...)
 	cmd.Dir = ts.MkAbs(".")
-	cmd.Env = []string{"HOME=" + ts.Getenv("HOME"), "PATH=" + ts.Getenv("PATH"), "MYIP_API_KEY=" + ts.Getenv("MYIP_API_KEY"), "OPENROUTER_API_KEY=x"}
+	cmd.Env = []string{"HOME=" + ts.Getenv("HOME"), "PATH=" + ts.Getenv("PATH"), "MYIP_API_KEY=" + ts.Getenv("MYIP_API_KEY"), "OPENROUTER_API_KEY=x",
+		"XDG_RUNTIME_DIR=" + ts.Getenv("WORK")} // each test has GPUs of its own
 	cmd.Stdout, cmd.Stderr = out, log
 	ts.Check(cmd.Start())
 	g := &gateway{cmd, make(chan error, 1)}

@@ -87,7 +87,7 @@ func (c *serveCmd) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	a, err := app.Open(ctx, cfg, app.Options{
-		Log: log, Version: version(), AdoptKey: os.Getenv("MYIP_API_KEY"),
+		Log: log, Version: version(), AdoptKey: os.Getenv("MYIP_API_KEY"), LockDir: lockDir(),
 		FirstKeys: func(admin, user string) error { return handOutKeys(std.out, cfg.DataDir, admin, user) },
 	})
 	if err != nil {

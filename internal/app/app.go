@@ -15,7 +15,6 @@ import (
 	"myip.co.kr/hearth"
 	"myip.co.kr/hearth/internal/account"
 	"myip.co.kr/hearth/internal/config"
-	"myip.co.kr/hearth/internal/driver"
 	"myip.co.kr/hearth/internal/health"
 	"myip.co.kr/hearth/internal/journal"
 	"myip.co.kr/hearth/internal/ledger"
@@ -40,6 +39,9 @@ type Options struct {
 	// FirstKeys is told the keys that the first start on an empty database made; user is empty if one was adopted. An
 	// error undoes the start: keys that nobody saw are of no use.
 	FirstKeys func(admin, user string) error
+	// LockDir holds the locks of the nodes if the configuration does not say where; "" = in the data directory, so that
+	// other gateways of the machine do not count.
+	LockDir string
 	// Dial and LocalDial make the connections to providers and to engines, nil = as usual.
 	Dial, LocalDial upstream.Dialer
 	// WriteLimit ends a stream whose caller takes nothing for so long, 0 = half a minute.
@@ -82,14 +84,9 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (a *App, err error
 	if err := a.firstKeys(ctx, o); err != nil {
 		return a, err
 	}
-	drivers, err := driver.New(driver.Options{Log: o.Log, Dir: filepath.Join(cfg.DataDir, "slots")})
-	if err != nil {
+	if err := a.openSlots(ctx, o); err != nil {
 		return a, err
 	}
-	if a.fleet, err = slot.NewFleet(a.Catalog, slot.Options{Driver: drivers.For, Log: o.Log}); err != nil {
-		return a, err
-	}
-	a.push(a.fleet.Close)
 	a.push(func(context.Context) error { return a.journal.Sync() }) // engines may take their time; records do not wait for them
 	if a.upstream, err = upstream.New(a.Catalog, upstreamOptions(cfg, o)); err != nil {
 		return a, err

@@ -162,7 +162,7 @@ func (g *gateway) run() {
 	if g.out != nil {
 		g.cmd.Stdout, g.cmd.Stderr = g.out, g.out
 	}
-	g.cmd.Env = append(os.Environ(), "MYIP_API_KEY="+apiKey)
+	g.cmd.Env = append(os.Environ(), "MYIP_API_KEY="+apiKey, "XDG_RUNTIME_DIR="+filepath.Dir(g.path("hearth.yaml"))) // each test has GPUs of its own
 	g.cmd.WaitDelay = 5 * time.Second
 	if err := g.cmd.Start(); err != nil {
 		g.t.Fatal(err)
