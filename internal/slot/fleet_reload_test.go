@@ -162,7 +162,9 @@ func TestReloadNodes(t *testing.T) {
 		h := newHouse(t, &gpu{options: Options{Lock: l.lock}})
 		stream, _ := h.lease(h.a)
 		n := h.locals["gpu-1"]
+		l.mu.Lock()
 		l.ours = 0 // one lock for all nodes, but these are two
+		l.mu.Unlock()
 		if err := h.Reload(other("c")); err != nil {
 			t.Fatal(err)
 		}
