@@ -2,6 +2,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -38,6 +39,10 @@ type Parts struct {
 	Health   *health.Tracker
 	Windows  *routing.Windows // what was measured; nil = nothing is
 	Log      *slog.Logger
+
+	Order   func(context.Context, slot.Order) error // carries out an operator's orders; nil = Fleet.Order
+	Notices func() []string                         // what an operator should know of the gateway itself; nil = nothing
+	Ending  <-chan struct{}                         // closed when answers that would go on have to end; nil = never
 }
 
 // Server answers the gateway's routes.
@@ -67,6 +72,7 @@ func New(o Options, p Parts) *Server {
 		s.route("GET", base+"/model/{author}/{slug}", s.catalog(s.model))
 		s.route("GET", base+"/model/{id}", s.catalog(s.model))
 		s.route("GET", base+"/providers", s.catalog(s.providers))
+		s.slotsRoutes(base)
 	}
 	s.route("GET", "/docs/{page}", docPages(docs.Pages()))
 	s.mux.HandleFunc("/", s.wrap(s.unknown))
@@ -213,9 +219,12 @@ func (s *Server) wrongMethod(w http.ResponseWriter, r *http.Request, path string
 }
 
 // printable makes a caller's text fit for a message: bounded and quoted where it is not plain.
-func printable(s string) string {
-	if len(s) > 80 {
-		s = strings.ToValidUTF8(s[:80], "") + "…"
+func printable(s string) string { return plain(s, 80) }
+
+// plain is printable with another bound, in bytes.
+func plain(s string, most int) string {
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
 	}
 	q := fmt.Sprintf("%q", s)
 	return q[1 : len(q)-1]

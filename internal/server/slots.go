@@ -1,0 +1,221 @@
+package server
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"myip.co.kr/hearth"
+	"myip.co.kr/hearth/internal/slot"
+)
+
+// The operator's view of slots. Only who operates the gateway sees it: it shows what engines write.
+
+// slotJSON is all that is known of one slot.
+type slotJSON struct {
+	Slot        string      `json:"slot"`
+	Node        string      `json:"node"`
+	Model       string      `json:"model"`
+	Driver      string      `json:"driver,omitempty"` // none for a slot of another machine
+	Engine      string      `json:"engine,omitempty"` // as configured
+	Remote      bool        `json:"remote"`           // another machine owns it
+	State       string      `json:"state"`            // "unknown" = its machine is not heard of
+	Status      int         `json:"status"`           // as in the list of endpoints
+	Since       *time.Time  `json:"since"`
+	Inflight    int         `json:"inflight"`
+	Waiting     int         `json:"waiting"`
+	Concurrency int         `json:"concurrency"` // requests in flight at once
+	Queue       int         `json:"queue"`       // how many may wait
+	LoadRest    float64     `json:"load_rest_seconds"`
+	OtherBusy   bool        `json:"other_model"` // another model holds the node
+	Disabled    bool        `json:"disabled"`
+	Drained     bool        `json:"drained"`
+	PausedUntil *time.Time  `json:"paused_until"`
+	Foreign     bool        `json:"foreign"` // another gateway owns the node
+	Learned     learnedJSON `json:"learned"`
+	Facts       factsJSON   `json:"facts"`
+	Warning     string      `json:"warning,omitempty"`    // where the engine contradicts the configuration
+	LastError   string      `json:"last_error,omitempty"` // of the last start that failed, or crash
+	History     []startJSON `json:"history"`              // the last starts, oldest first
+	Log         []string    `json:"log,omitempty"`        // the last lines of its engine, where one slot is shown
+}
+
+// learnedJSON is what was measured of a slot; null = nothing yet.
+type learnedJSON struct {
+	Load   *float64 `json:"load_seconds"` // the last start that came up
+	Stop   *float64 `json:"stop_seconds"` // the last stop
+	Loads  uint64   `json:"loads"`        // starts that came up
+	Served uint64   `json:"served"`       // requests that were let into the engine
+}
+
+// factsJSON is what the engine says of itself; null = it does not say.
+type factsJSON struct {
+	Window   *int    `json:"window"`   // tokens of one request
+	Parallel *int    `json:"parallel"` // requests at once
+	Model    *string `json:"model"`    // what it has loaded
+}
+
+type startJSON struct {
+	At      time.Time `json:"at"`
+	Seconds float64   `json:"seconds"` // until it was over
+	Outcome string    `json:"outcome"`
+	Why     string    `json:"why,omitempty"`
+}
+
+// slotsRoutes registers the operator's routes.
+func (s *Server) slotsRoutes(base string) {
+	s.route("GET", base+"/slots", s.admin(s.slots))
+	s.route("GET", base+"/slots/{slot}", s.admin(s.slot)) // of which /slots/events is one
+	s.route("GET", base+"/slots/{slot}/log", s.admin(s.slotLog))
+	for _, v := range []slot.Verb{slot.Wake, slot.Sleep, slot.Drain, slot.Disable, slot.Enable} {
+		s.route("POST", base+"/slots/{slot}/"+string(v), s.admin(s.orderSlot(v)))
+	}
+	for _, v := range []slot.Verb{slot.Pause, slot.Resume} {
+		s.route("POST", base+"/nodes/{node}/"+string(v), s.admin(s.orderNode(v)))
+	}
+}
+
+func (s *Server) slots(w http.ResponseWriter, _ *http.Request) error {
+	var notices []string
+	if s.Notices != nil {
+		notices = s.Notices()
+	}
+	return writeJSON(w, http.StatusOK, struct {
+		Data    []slotJSON `json:"data"`
+		Notices []string   `json:"notices"` // what there is to know of the gateway itself
+	}{s.slotsOf(""), append([]string{}, notices...)})
+}
+
+// slotsOf are the slots of a node, "" = of all, in the order of the configuration.
+func (s *Server) slotsOf(node string) []slotJSON {
+	list := []slotJSON{}
+	for _, conf := range s.Catalog.Slots {
+		if node == "" || conf.Node.Name == node {
+			list = append(list, s.slotJSON(conf))
+		}
+	}
+	return list
+}
+
+func (s *Server) slot(w http.ResponseWriter, r *http.Request) error {
+	if r.PathValue("slot") == eventsName {
+		return s.slotEvents(w, r)
+	}
+	conf, err := s.findSlot(r)
+	if err != nil {
+		return err
+	}
+	j := s.slotJSON(conf)
+	if j.Log, err = s.Fleet.LogTail(conf.Name); err != nil {
+		return noLog(err)
+	}
+	j.Log = concealed(conf).lines(j.Log)
+	return writeJSON(w, http.StatusOK, slotAnswer{j})
+}
+
+type slotAnswer struct {
+	Data slotJSON `json:"data"`
+}
+
+// slotJSON is the present state of a slot.
+func (s *Server) slotJSON(conf *hearth.Slot) slotJSON {
+	v, hide := s.Fleet.View(conf), concealed(conf)
+	j := slotJSON{
+		Slot: conf.Name, Node: conf.Node.Name, Driver: conf.Driver, Engine: conf.Engine, Remote: conf.Node.Remote != nil,
+		State: v.State.String(), Status: v.Status(), Since: orNullTime(v.Since), Inflight: v.Inflight, Waiting: v.Waiting,
+		Concurrency: concurrency(conf, v), Queue: conf.Queue, LoadRest: seconds(v.LoadRest), OtherBusy: v.OtherBusy,
+		Disabled: v.Disabled, Drained: v.Drained, PausedUntil: orNullTime(v.Paused), Foreign: v.Foreign,
+		Learned: learnedJSON{Load: measuredSeconds(v.LoadTime), Stop: measuredSeconds(v.StopTime), Loads: v.Loads, Served: v.Served},
+		Facts:   factsJSON{Window: orNull(v.Facts.Window), Parallel: orNull(v.Facts.Parallel), Model: orNull(v.Facts.Model)},
+		Warning: hide.text(v.Facts.Warning), LastError: hide.text(v.LastError), History: []startJSON{},
+	}
+	if v.Unknown {
+		j.State = "unknown"
+	}
+	if conf.Model != nil {
+		j.Model = conf.Model.ID
+	}
+	starts, _ := s.Fleet.Starts(conf.Name) // a slot that has just gone has none
+	for _, b := range starts {
+		j.History = append(j.History, startJSON{b.At.UTC(), seconds(b.Took), string(b.Outcome), hide.text(b.Why)})
+	}
+	return j
+}
+
+// concurrency is how many requests the slot's engine gets at once: as configured, else as it says, else one.
+func concurrency(conf *hearth.Slot, v hearth.SlotView) int {
+	if conf.Concurrency > 0 {
+		return conf.Concurrency
+	}
+	return max(1, v.Facts.Parallel)
+}
+
+// seconds rounds to a thousandth.
+func seconds(d time.Duration) float64 { return float64(d.Milliseconds()) / 1000 }
+
+func measuredSeconds(d time.Duration) *float64 {
+	if d == 0 {
+		return nil
+	}
+	n := seconds(d)
+	return &n
+}
+
+func orNullTime(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC().Truncate(time.Millisecond)
+	return &t
+}
+
+// findSlot is the slot that a path names.
+func (s *Server) findSlot(r *http.Request) (*hearth.Slot, error) {
+	name := r.PathValue("slot")
+	for _, conf := range s.Catalog.Slots {
+		if conf.Name == name {
+			return conf, nil
+		}
+	}
+	return nil, s.noSlot(name)
+}
+
+func (s *Server) noSlot(name string) error {
+	var names []string
+	for _, conf := range s.Catalog.Slots {
+		names = append(names, conf.Name)
+	}
+	return hearth.Errorf(hearth.ErrNotFound, "there is no slot %s; %s", printable(name), thereAre(names))
+}
+
+func (s *Server) noNode(name string) error {
+	var names []string
+	for _, conf := range s.Catalog.Slots {
+		if !slices.Contains(names, conf.Node.Name) {
+			names = append(names, conf.Node.Name)
+		}
+	}
+	return hearth.Errorf(hearth.ErrNotFound, "there is no node %s; %s", printable(name), thereAre(names))
+}
+
+// thereAre lists the first names there are.
+func thereAre(names []string) string {
+	const most = 20
+	switch {
+	case len(names) == 0:
+		return "none is configured"
+	case len(names) > most:
+		names = append(names[:most:most], "…")
+	}
+	return "there are " + strings.Join(names, ", ")
+}
+
+// noLog is the error of a log that cannot be read now.
+func noLog(err error) error {
+	if errors.Is(err, slot.ErrNoSlot) {
+		return hearth.Errorf(hearth.ErrNotFound, "the slot is not configured any more")
+	}
+	return &hearth.Error{Type: hearth.ErrProvider, Message: "the slot's machine does not tell its log now", Err: err}
+}
