@@ -37,7 +37,7 @@ func (e *elsewhere) LogTail() []string       { return nil }
 // is pointless.
 func (e *elsewhere) Probe(ctx context.Context) (slot.Report, error) {
 	report, err := e.look.look(ctx, e.url, e.key)
-	if noAnswer(ctx, err) {
+	if noAnswer(ctx, err) || late(err) && e.look.wasReady() {
 		return slot.Report{Why: "it does not answer"}, nil // it may be better next time
 	}
 	return report, err

@@ -6,8 +6,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -254,16 +256,52 @@ func TestObserverLater(t *testing.T) {
 		p.mu.Lock()
 		p.pages["/health"] = "503 "
 		p.mu.Unlock()
-		for i := range 3 {
-			if r, err := look(); r.Ready || (err != nil) != (i == 2) {
-				t.Errorf("look %d of an engine that was ready: %+v, %v", i, r, err)
-			}
+		if r, err := look(); r.Ready || err != nil || r.Why != "it answers with status 503" {
+			t.Errorf("an engine that was ready: %+v, %v", r, err)
 		}
 		p.mu.Lock()
 		p.pages["/health"], p.pages["/v1/models"] = "200 ", list("other")
 		p.mu.Unlock()
 		if r, err := look(); r.Ready || err == nil {
 			t.Errorf("with another model: %+v, %v", r, err)
+		}
+	})
+}
+
+// TestLostWay: an engine that was ready and cannot be reached in time may be well; one that was never, or that refuses, is
+// not there.
+func TestLostWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := servePages(t, map[string]string{"/health": "200 ", "/v1/models": `{"data":[{"id":"acme/tiny"}]}`})
+		lost := error(nil)
+		dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+			if lost != nil {
+				return nil, &net.OpError{Op: "dial", Net: network, Err: lost}
+			}
+			return p.dial(ctx, network, address)
+		}
+		e, err := alwaysDriver{dial}.Start(t.Context(), &hearth.Slot{Driver: Always, URL: "http://engine", Model: &hearth.Model{ID: "acme/tiny"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = e.Stop(t.Context(), 0) }()
+		away := func() { e.(*elsewhere).look.probe.transport.CloseIdleConnections(); synctest.Wait() }
+		lost = os.ErrDeadlineExceeded
+		if r, err := e.Probe(t.Context()); err == nil {
+			t.Errorf("never reached: %+v", r)
+		}
+		lost = nil
+		if r, err := e.Probe(t.Context()); err != nil || !r.Ready {
+			t.Errorf("%+v, %v", r, err)
+		}
+		lost = os.ErrDeadlineExceeded
+		away()
+		if r, err := e.Probe(t.Context()); err != nil || r.Ready || r.Why == "" {
+			t.Errorf("out of reach: %+v, %v", r, err)
+		}
+		lost = syscall.ECONNREFUSED
+		if r, err := e.Probe(t.Context()); err == nil {
+			t.Errorf("refused: %+v", r)
 		}
 	})
 }

@@ -18,8 +18,6 @@ const (
 	askAgain = 500 * time.Millisecond
 	// wrongFor is how long an engine may list other models before it is given up: its list may be filled later.
 	wrongFor = 10 * time.Second
-	// badLooks is after how many answers that are no yes an engine that was ready is given up.
-	badLooks = 3
 )
 
 // observer asks one engine over HTTP whether it is ready to answer with the slot's model, and what it says of itself.
@@ -39,7 +37,6 @@ type observer struct {
 	report slot.Report // last answer
 	wrong  time.Time   // since when it lists other models; zero = it does not
 	ready  bool        // it has been ready
-	bad    int         // answers that were no yes since then
 }
 
 // saidError is why an engine will not be ready, or is not any more, by what it said of itself.
@@ -64,7 +61,7 @@ func (o *observer) look(ctx context.Context, base string, key hearth.Secret) (sl
 	}
 	// A TabbyAPI never forgets what once went wrong, and works all the same.
 	if status != http.StatusOK && (o.conf.Engine != tabbyAPI || status != http.StatusServiceUnavailable) {
-		return o.notYet(fmt.Sprintf("it answers with status %d", status))
+		return slot.Report{Why: fmt.Sprintf("it answers with status %d", status)}, nil
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -80,28 +77,23 @@ func (o *observer) look(ctx context.Context, base string, key hearth.Secret) (sl
 	if !lacks {
 		o.wrong = time.Time{}
 		o.ready = o.ready || report.Ready
-		o.bad = 0
 		return report, nil
 	}
 	if o.wrong.IsZero() {
 		o.wrong = o.asked
 	}
+	// An answer from another model must never be passed off as one from this.
 	if o.ready || o.conf.Driver == Always || o.asked.Sub(o.wrong) >= wrongFor {
 		return slot.Report{}, &saidError{"the engine has another model: " + report.Why}
 	}
 	return report, nil
 }
 
-// notYet is the report of an engine that is not ready. One that was, and says so again and again, has had it.
-func (o *observer) notYet(why string) (slot.Report, error) {
+// wasReady says whether the engine has been ready.
+func (o *observer) wasReady() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.ready {
-		if o.bad++; o.bad >= badLooks {
-			return slot.Report{}, &saidError{"the engine is not ready any more: " + why}
-		}
-	}
-	return slot.Report{Why: why}, nil
+	return o.ready
 }
 
 // examine asks which models the engine has. lacks is true if it has the slot's model neither in memory nor elsewhere.

@@ -243,7 +243,7 @@ func (e *ordered) Probe(ctx context.Context) (slot.Report, error) {
 		return slot.Report{}, errors.New("the engine does not run any more")
 	case state == runsNot:
 		report = slot.Report{}
-	case noAnswer(ctx, err), unreachable(err) && !e.ready:
+	case noAnswer(ctx, err), unreachable(err) && (!e.ready || late(err)):
 		report, err = slot.Report{Why: "it does not answer"}, nil
 	}
 	if note != "" {

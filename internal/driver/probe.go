@@ -131,6 +131,12 @@ func unreachable(err error) bool {
 	return errors.As(err, &dial) && dial.Op == "dial"
 }
 
+// late says whether err is that an answer took too long: whoever did not get one knows nothing.
+func late(err error) bool {
+	var e net.Error
+	return errors.As(err, &e) && e.Timeout()
+}
+
 // refusedError is an engine's answer that its API key is not ours.
 type refusedError struct{ status int }
 
