@@ -3,7 +3,6 @@ package slot
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -217,8 +216,7 @@ func (n *node) publish(now time.Time) {
 			continue
 		}
 		c.view.Store(&published{v, now})
-		stepped := slices.ContainsFunc(n.state.steps, func(t taken) bool { return t.slot == i })
-		if why, changed := allowed(old, &v); changed && !stepped {
+		if why, changed := allowed(old, &v); changed && !n.state.stepped(i) {
 			n.tellOf(taken{i, v.State, v.State, why}, now)
 		}
 	}

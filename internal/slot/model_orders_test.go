@@ -134,4 +134,3 @@ func (m *model) altered(slot int, how string) *hearth.Slot {
 	}
 	return &s
 }
-

@@ -119,11 +119,10 @@ func (st *state) turnOver(p *place, now time.Time) (ready bool) {
 		}
 		return false
 	case hearth.SlotReady:
-		at, why := st.giveWayAt(p)
-		if why == "" || at.After(now) {
+		if at, ok := st.giveWayAt(p); !ok || at.After(now) {
 			return false
 		}
-		st.move(p, hearth.SlotDraining, now, why)
+		st.move(p, hearth.SlotDraining, now, st.giveWayWhy(p))
 	case hearth.SlotDraining:
 	default:
 		return false
@@ -142,26 +141,36 @@ func (st *state) turnOver(p *place, now time.Time) (ready bool) {
 	return false
 }
 
-// giveWayAt is when a ready slot should begin to drain as things stand, and why; "" = there is no reason to.
-func (st *state) giveWayAt(p *place) (at time.Time, why string) {
-	why = st.mustGo(p)
-	stale := why != "" && !st.withdrawn(p) // only its start line was changed
-	if why != "" && (!stale || p.idle()) {
-		return p.since, why
+// giveWayAt is when a ready slot should begin to drain as things stand; false = there is no reason to.
+func (st *state) giveWayAt(p *place) (at time.Time, ok bool) {
+	must := st.mustGo(p) != ""
+	stale := must && !st.withdrawn(p) // only its start line was changed
+	if must && (!stale || p.idle()) {
+		return p.since, true
 	}
 	stays := p.readyAt.Add(st.minResident)
 	if r := st.rival(p); r != nil {
-		why = "another model is waited for: " + r.Name
 		if at = stays; !p.idle() {
 			at = later(stays, r.demandedAt().Add(st.turn))
 		}
-	} else if p.IdleSleep > 0 && p.idle() && why == "" {
-		return later(stays, p.idleAt.Add(p.IdleSleep)), "it was idle for " + p.IdleSleep.String()
+	} else if p.IdleSleep > 0 && p.idle() {
+		return later(stays, p.idleAt.Add(p.IdleSleep)), true
 	}
 	if turn := p.staleAt.Add(st.turn); stale && (at.IsZero() || turn.Before(at)) {
-		at, why = turn, st.mustGo(p)
+		at = turn
 	}
-	return at, why
+	return at, !at.IsZero()
+}
+
+// giveWayWhy is why a ready slot begins to drain.
+func (st *state) giveWayWhy(p *place) string {
+	if why := st.mustGo(p); why != "" {
+		return why
+	}
+	if r := st.rival(p); r != nil {
+		return "another model is waited for: " + r.Name
+	}
+	return "it was idle for " + p.IdleSleep.String()
 }
 
 // demanded says whether somebody waits for a slot, or the operator wants it up.
@@ -307,7 +316,7 @@ func (st *state) setAlarm(now time.Time) {
 				need(p.retryAt)
 			}
 		case hearth.SlotReady:
-			if t, why := st.giveWayAt(p); why != "" {
+			if t, ok := st.giveWayAt(p); ok {
 				need(t)
 			}
 		case hearth.SlotDraining:

@@ -239,6 +239,16 @@ func (st *state) move(p *place, to hearth.SlotState, now time.Time, why string) 
 	return false
 }
 
+// stepped says whether a slot has taken a step with the last event.
+func (st *state) stepped(slot int) bool {
+	for _, t := range st.steps {
+		if t.slot == slot {
+			return true
+		}
+	}
+	return false
+}
+
 // places is how many requests the engine takes at once: as configured, else as it says, else one.
 func (p *place) places() int {
 	switch {
