@@ -4,6 +4,7 @@
 package health
 
 import (
+	"cmp"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,16 +39,30 @@ const (
 
 // Tracker holds the health of the endpoints of one catalog.
 type Tracker struct {
-	mu       sync.Mutex
-	dirty    []atomic.Bool                           // a success has something to clear
-	state    []state                                 // guarded by mu
-	view     atomic.Pointer[[]hearth.EndpointHealth] // published after every change; never written to
-	account  []*hearth.Provider                      // by endpoint index
-	probeTTL []time.Duration                         // a probe permit older than this is void
+	line *line
+	ends []*end                                  // by endpoint index
+	view atomic.Pointer[[]hearth.EndpointHealth] // published after every change and never written to; nil = a newer tracker publishes
 }
 
-// state is what is known of one endpoint beyond its published health.
+// line is the trackers of one configuration after another. Its lock guards what is known of all their endpoints.
+type line struct {
+	mu     sync.Mutex
+	newest *Tracker
+}
+
+// end is one endpoint. Trackers that follow one another share those that are in both of their catalogs.
+type end struct {
+	dirty atomic.Bool // a success has something to clear
+	state             // guarded by line.mu
+}
+
+// state is what is known of one endpoint.
 type state struct {
+	health   hearth.EndpointHealth
+	place    int              // in the newest tracker, -1 = it is in an older one alone
+	account  *hearth.Provider // as it was when it was first seen
+	probeTTL time.Duration    // a probe permit older than this is void
+
 	failures  int    // consecutive
 	limits    int    // consecutive 429s
 	reason    uint64 // number of what last took the endpoint out; a renewal keeps it
@@ -58,28 +73,88 @@ type state struct {
 
 // NewTracker makes a tracker in which every endpoint of the catalog is healthy.
 func NewTracker(c *hearth.Catalog) *Tracker {
-	t := &Tracker{
-		dirty:    make([]atomic.Bool, len(c.Endpoints)),
-		state:    make([]state, len(c.Endpoints)),
-		account:  make([]*hearth.Provider, len(c.Endpoints)),
-		probeTTL: make([]time.Duration, len(c.Endpoints)),
+	from := make([]int, len(c.Endpoints))
+	for i := range from {
+		from[i] = -1
 	}
+	l := new(line)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.follow(c, from, nil)
+}
+
+// Next makes the tracker of a newer catalog. Endpoint i of it is endpoint from[i] of the present one, with all that is
+// known of it; with -1 it is healthy. What comes of requests that the present tracker has let through is known to both.
+// Only the newest tracker can be followed.
+func (t *Tracker) Next(c *hearth.Catalog, from []int) *Tracker {
+	t.line.mu.Lock()
+	defer t.line.mu.Unlock()
+	return t.line.follow(c, from, t.ends)
+}
+
+// follow makes the newest tracker. The caller holds mu.
+func (l *line) follow(c *hearth.Catalog, from []int, before []*end) *Tracker {
+	t := &Tracker{line: l, ends: make([]*end, len(c.Endpoints))}
+	for _, e := range before {
+		e.place = -1
+	}
+	accounts := make(map[*hearth.Provider]*hearth.Provider) // of the endpoints that were there before
 	for i, e := range c.Endpoints {
-		t.account[i] = e.Provider
-		t.probeTTL[i] = e.Provider.Limits.FirstByte
+		if from[i] >= 0 {
+			t.ends[i] = before[from[i]]
+			accounts[e.Provider] = t.ends[i].account
+		}
 	}
 	view := make([]hearth.EndpointHealth, len(c.Endpoints))
+	for i, e := range c.Endpoints {
+		if t.ends[i] == nil {
+			t.ends[i] = &end{state: state{account: cmp.Or(accounts[e.Provider], e.Provider)}}
+		}
+		t.ends[i].place, t.ends[i].probeTTL = i, e.Provider.Limits.FirstByte
+		view[i] = t.ends[i].health
+	}
 	t.view.Store(&view)
+	if l.newest != nil {
+		l.newest.view.Store(nil)
+	}
+	l.newest = t
 	return t
 }
 
 // View is the present health by endpoint index. It is shared: do not write to it.
-func (t *Tracker) View() []hearth.EndpointHealth { return *t.view.Load() }
+func (t *Tracker) View() []hearth.EndpointHealth {
+	if v := t.view.Load(); v != nil {
+		return *v
+	}
+	return t.late()
+}
+
+// late is the view of a tracker that a newer one has followed: only requests that began before still ask for it.
+func (t *Tracker) late() []hearth.EndpointHealth {
+	t.line.mu.Lock()
+	defer t.line.mu.Unlock()
+	view := make([]hearth.EndpointHealth, len(t.ends))
+	for i, e := range t.ends {
+		view[i] = e.health
+	}
+	return view
+}
+
+// publish shows the health of endpoints that has changed. The caller holds mu.
+func (l *line) publish(changed ...*end) {
+	view := append([]hearth.EndpointHealth(nil), *l.newest.view.Load()...)
+	for _, e := range changed {
+		if e.place >= 0 {
+			view[e.place] = e.health
+		}
+	}
+	l.newest.view.Store(&view)
+}
 
 // Permit is the right to try an endpoint once. Give it back exactly once with Done; a second Done does nothing.
 type Permit struct {
 	t      *Tracker // nil when it was given back
-	i      int
+	e      *end
 	probe  uint64 // number of the half-open permit, 0 for another one
 	reason uint64 // what it was given in spite of, 0 for a permit of an endpoint in use
 }
@@ -87,40 +162,40 @@ type Permit struct {
 // Take asks for the right to try endpoint i at now. It is refused while the endpoint is out, and while another request
 // holds the one probe that follows.
 func (t *Tracker) Take(i int, now time.Time) (Permit, bool) {
-	if t.View()[i].Skip == "" {
-		return Permit{t: t, i: i}, true // the usual way, without the lock
+	if v := t.view.Load(); v != nil && (*v)[i].Skip == "" {
+		return Permit{t: t, e: t.ends[i]}, true // the usual way, without the lock
 	}
-	return t.takeProbe(i, now)
+	return t.takeProbe(t.ends[i], now)
 }
 
-func (t *Tracker) takeProbe(i int, now time.Time) (Permit, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	h := &t.View()[i]
+func (t *Tracker) takeProbe(e *end, now time.Time) (Permit, bool) {
+	t.line.mu.Lock()
+	defer t.line.mu.Unlock()
 	switch {
-	case h.Skip == "":
-		return Permit{t: t, i: i}, true
-	case h.Out(now):
+	case e.health.Skip == "":
+		return Permit{t: t, e: e}, true
+	case e.health.Out(now):
 		return Permit{}, false
 	}
-	s, valid := &t.state[i], max(t.probeTTL[i], time.Second)
-	if left := s.probeEnds.Sub(now); s.probing != 0 && left > 0 && left <= valid { // more is left only if the clock was set back
+	valid := max(e.probeTTL, time.Second)
+	if left := e.probeEnds.Sub(now); e.probing != 0 && left > 0 && left <= valid { // more is left only if the clock was set back
 		return Permit{}, false
 	}
-	s.probes++
-	s.probing, s.probeEnds = s.probes, now.Add(valid)
-	return Permit{t: t, i: i, probe: s.probes, reason: s.reason}, true
+	e.probes++
+	e.probing, e.probeEnds = e.probes, now.Add(valid)
+	return Permit{t: t, e: e, probe: e.probes, reason: e.reason}, true
 }
 
 // TakeAnyway is Take for the last resort: an endpoint in cooldown is tried all the same, for there is nothing better. A
 // success ends the cooldown, a failure begins it anew. What is rate limited, or whose account is refused, stays out.
 func (t *Tracker) TakeAnyway(i int, now time.Time) (Permit, bool) {
-	t.mu.Lock()
-	if h := t.View()[i]; h.Out(now) && h.Skip == hearth.SkipCooldown && !h.Account {
-		defer t.mu.Unlock()
-		return Permit{t: t, i: i, reason: t.state[i].reason}, true
+	e := t.ends[i]
+	t.line.mu.Lock()
+	if h := &e.health; h.Out(now) && h.Skip == hearth.SkipCooldown && !h.Account {
+		defer t.line.mu.Unlock()
+		return Permit{t: t, e: e, reason: e.reason}, true
 	}
-	t.mu.Unlock()
+	t.line.mu.Unlock()
 	return t.Take(i, now)
 }
 
@@ -131,41 +206,49 @@ func (p *Permit) Done(o Outcome, retryAfter time.Duration, now time.Time) {
 		return
 	}
 	p.t = nil
-	if p.reason == 0 && (o == NoVerdict || o == Success && !t.dirty[p.i].Load()) {
+	if p.reason == 0 && (o == NoVerdict || o == Success && !p.e.dirty.Load()) {
 		return // nothing to change: the usual way out, without the lock
 	}
-	t.weigh(p, o, retryAfter, now)
+	t.line.weigh(p, o, retryAfter, now)
 }
 
 // weigh draws the consequences of an outcome.
-func (t *Tracker) weigh(p *Permit, o Outcome, retryAfter time.Duration, now time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	news := t.settle(p)
+func (l *line) weigh(p *Permit, o Outcome, retryAfter time.Duration, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	news, e := settle(p), p.e
 	switch o {
 	case Success:
-		t.succeeded(p.i, news)
+		l.succeeded(e, news)
 	case Failure:
-		s, h := &t.state[p.i], t.View()[p.i]
-		s.failures++
-		t.dirty[p.i].Store(true)
-		if cooled := h.Skip == hearth.SkipCooldown && !h.Account; news && (cooled || s.failures >= Threshold) {
-			t.takeOut(p.i, hearth.EndpointHealth{Skip: hearth.SkipCooldown, Until: now.Add(Cooldown)}, now)
+		e.failures++
+		e.dirty.Store(true)
+		if cooled := e.health.Skip == hearth.SkipCooldown && !e.health.Account; news && (cooled || e.failures >= Threshold) {
+			l.takeOut(e, hearth.EndpointHealth{Skip: hearth.SkipCooldown, Until: now.Add(Cooldown)}, now)
 		}
 	case RateLimited:
 		if news || retryAfter > 0 { // a crowd of requests that are limited together is one limit
-			t.takeOut(p.i, hearth.EndpointHealth{Skip: hearth.SkipRateLimited, Until: now.Add(t.limit(p.i, news, retryAfter))}, now)
+			l.takeOut(e, hearth.EndpointHealth{Skip: hearth.SkipRateLimited, Until: now.Add(e.limit(news, retryAfter))}, now)
 		}
 	case KeyRefused:
-		if h := t.View()[p.i]; h.Account && h.Out(now) {
+		if e.health.Account && e.health.Out(now) {
 			return // of a request that was under way when the first was refused
 		}
-		for j, account := range t.account {
-			if account == t.account[p.i] {
-				t.takeOut(j, hearth.EndpointHealth{Skip: hearth.SkipCooldown, Until: now.Add(AccountPause), Account: true}, now)
-			}
+		for _, other := range l.account(e) {
+			l.takeOut(other, hearth.EndpointHealth{Skip: hearth.SkipCooldown, Until: now.Add(AccountPause), Account: true}, now)
 		}
 	}
+}
+
+// account is all endpoints of e's account that are configured, and e. The caller holds mu.
+func (l *line) account(e *end) []*end {
+	all := []*end{e}
+	for _, other := range l.newest.ends {
+		if other != e && other.account == e.account {
+			all = append(all, other)
+		}
+	}
+	return all
 }
 
 // Answering says that the endpoint has begun to answer. For a request that was let through in spite of something, that is
@@ -176,67 +259,68 @@ func (p *Permit) Answering(time.Time) {
 	if t == nil || p.reason == 0 {
 		return
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.succeeded(p.i, t.settle(p))
+	t.line.mu.Lock()
+	defer t.line.mu.Unlock()
+	t.line.succeeded(p.e, settle(p))
 	p.probe, p.reason = 0, 0
 }
 
 // settle ends the probe, if the permit is the one under way. It says whether what comes of the permit is news: it was
 // given after, and in spite of, what stands against the endpoint now. The late word of an earlier request neither
 // prolongs a cooldown nor ends it. The caller holds mu.
-func (t *Tracker) settle(p *Permit) (news bool) {
-	s := &t.state[p.i]
-	if p.probe != 0 && s.probing == p.probe {
-		s.probing = 0
+func settle(p *Permit) (news bool) {
+	e := p.e
+	if p.probe != 0 && e.probing == p.probe {
+		e.probing = 0
 	}
-	return t.View()[p.i].Skip == "" || p.reason != 0 && p.reason == s.reason
+	return e.health.Skip == "" || p.reason != 0 && p.reason == e.reason
 }
 
 // succeeded clears the counters, and what stands against the endpoint if the success is news. The caller holds mu.
-func (t *Tracker) succeeded(i int, news bool) {
-	t.state[i].failures, t.state[i].limits = 0, 0
-	t.dirty[i].Store(false)
-	h := t.View()[i]
-	if !news || h.Skip == "" {
+func (l *line) succeeded(e *end, news bool) {
+	e.failures, e.limits = 0, 0
+	e.dirty.Store(false)
+	if !news || e.health.Skip == "" {
 		return
 	}
-	view := append([]hearth.EndpointHealth(nil), t.View()...)
-	for j := range view {
-		if j == i || h.Account && view[j].Account && t.account[j] == t.account[i] { // the key is good again, for all
-			view[j], t.state[j].probing = hearth.EndpointHealth{}, 0
+	back := []*end{e}
+	if e.health.Account { // the key is good again, for all
+		back = l.account(e)
+	}
+	for _, other := range back {
+		if other == e || other.health.Account {
+			other.health, other.probing = hearth.EndpointHealth{}, 0
 		}
 	}
-	t.view.Store(&view)
+	l.publish(back...)
 }
 
-// takeOut publishes what stands against endpoint i from now on, unless it is out for longer already. The caller holds mu.
-func (t *Tracker) takeOut(i int, h hearth.EndpointHealth, now time.Time) {
-	was := t.View()[i]
+// takeOut publishes what stands against an endpoint from now on, unless it is out for longer already. The caller holds mu.
+func (l *line) takeOut(e *end, h hearth.EndpointHealth, now time.Time) {
+	was := e.health
 	if was.Out(now) && !was.Until.Before(h.Until) {
 		return
 	}
 	if was.Skip != h.Skip || was.Account != h.Account {
-		t.state[i].reason++
+		e.reason++
 	}
 	h.Since = now
-	view := append([]hearth.EndpointHealth(nil), t.View()...)
-	view[i] = h
-	t.view.Store(&view)
+	e.health = h
+	l.publish(e)
 }
 
-// limit is how long a 429 takes the endpoint out: what the upstream asked for, else 0.5 s × 1.6ⁿ up to 30 s.
-func (t *Tracker) limit(i int, news bool, asked time.Duration) time.Duration {
-	s := &t.state[i]
+// limit is how long a 429 takes the endpoint out: what the upstream asked for, else 0.5 s × 1.6ⁿ up to 30 s. The caller
+// holds mu.
+func (e *end) limit(news bool, asked time.Duration) time.Duration {
 	if news {
-		s.limits++
-		t.dirty[i].Store(true)
+		e.limits++
+		e.dirty.Store(true)
 	}
 	if asked > 0 {
 		return min(asked, MaxRetryAfter)
 	}
 	d := float64(rateLimitFirst)
-	for range min(s.limits-1, 16) {
+	for range min(e.limits-1, 16) {
 		d *= 1.6
 	}
 	return min(time.Duration(d), rateLimitMax)

@@ -258,7 +258,7 @@ func TestPermitProperties(t *testing.T) {
 			}
 			probes := 0
 			for _, p := range held {
-				if p.probe != 0 && p.probe == h.state[0].probing && now.Before(h.state[0].probeEnds) {
+				if p.probe != 0 && p.probe == h.ends[0].probing && now.Before(h.ends[0].probeEnds) {
 					probes++
 				}
 			}

@@ -371,7 +371,7 @@ func play(script []scene) (wrong []string) {
 		})
 	}
 	wg.Wait()
-	if n := h.state[0].probing; n != 0 {
+	if n := h.ends[0].probing; n != 0 {
 		note("probe %d was never given back", n)
 	}
 	<-time.After(MaxRetryAfter)

@@ -48,8 +48,8 @@ type Relay struct {
 	windows  *routing.Windows
 	media    *media.Fetcher
 	log      *slog.Logger
-	bodies   atomic.Int64 // bytes of request bodies held now
-	misses   sampler
+	bodies   *atomic.Int64 // bytes of request bodies held now, also by the relays before and after this one
+	misses   *sampler      // likewise
 }
 
 // Parts are what a Relay works with.
@@ -65,7 +65,13 @@ type Parts struct {
 }
 
 // New makes a Relay.
-func New(o Options, p Parts) *Relay {
+func New(o Options, p Parts) *Relay { return newRelay(o, p, new(atomic.Int64), new(sampler)) }
+
+// Next makes the Relay of a newer configuration. The two share what the process holds of request bodies and what is
+// recorded of refused requests; a request that began with one of them ends with it.
+func (r *Relay) Next(o Options, p Parts) *Relay { return newRelay(o, p, r.bodies, r.misses) }
+
+func newRelay(o Options, p Parts, bodies *atomic.Int64, misses *sampler) *Relay {
 	if o.Zone == nil {
 		o.Zone = time.UTC
 	}
@@ -74,7 +80,7 @@ func New(o Options, p Parts) *Relay {
 	}
 	return &Relay{
 		opt: o, names: namesFor(o.HeaderPrefix), catalog: p.Catalog, fleet: p.Fleet, health: p.Health,
-		upstream: p.Upstream, ledger: p.Ledger, windows: p.Windows, media: p.Media, log: p.Log,
+		upstream: p.Upstream, ledger: p.Ledger, windows: p.Windows, media: p.Media, log: p.Log, bodies: bodies, misses: misses,
 	}
 }
 

@@ -47,6 +47,9 @@ type window struct {
 	summed  time.Duration // when the speeds were last summed up
 	held    int           // answers in that sum
 	turn    uint64        // counts the sums
+
+	place int    // in the newest windows, -1 = it is in older ones alone; guarded by the line's mu, as is shown
+	shown uint64 // turn of the sum that is published
 }
 
 func (e *window) count(at time.Duration, o Outcome) {

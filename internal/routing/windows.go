@@ -47,23 +47,54 @@ const (
 // Time is what the samples say it is, on a clock that began when the Windows were made: while the times carry a
 // monotonic reading, the wall clock may jump.
 type Windows struct {
-	began  time.Time
+	*line
 	period time.Duration
-	ends   []window
-	view   atomic.Pointer[[]hearth.EndpointSpeed]
+	ends   []*window                              // by endpoint
+	view   atomic.Pointer[[]hearth.EndpointSpeed] // changed while the line's mu is held
+}
 
-	mu    sync.Mutex // held while a view is published
-	turns []uint64   // of the published speeds, by endpoint
+// line is the windows of one configuration after another.
+type line struct {
+	began  time.Time
+	mu     sync.Mutex // held while a view is published
+	newest *Windows
 }
 
 // NewWindows makes windows for as many endpoints, by Endpoint.Index.
 func NewWindows(endpoints int) *Windows {
-	w := &Windows{
-		began: time.Now(), period: max(period, time.Duration(endpoints)*perPart),
-		ends: make([]window, endpoints), turns: make([]uint64, endpoints),
+	from := make([]int, endpoints)
+	for i := range from {
+		from[i] = -1
 	}
-	none := make([]hearth.EndpointSpeed, endpoints)
-	w.view.Store(&none)
+	return follow(&line{began: time.Now()}, from)
+}
+
+// Next makes the windows of a newer catalog. Endpoint i of it is endpoint from[i] of the present one, with all that was
+// measured there; with -1 nothing was. What is added to the present windows from now on, by requests that began before,
+// is in the next ones too; the speeds that the present ones show stay as they are. Only the newest can be followed.
+func (w *Windows) Next(from []int) *Windows { return follow(w.line, from) }
+
+func follow(l *line, from []int) *Windows {
+	w := &Windows{line: l, period: max(period, time.Duration(len(from))*perPart), ends: make([]*window, len(from))}
+	view := make([]hearth.EndpointSpeed, len(from))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before := l.newest
+	if before != nil {
+		for _, e := range before.ends {
+			e.place = -1
+		}
+	}
+	for i, was := range from {
+		if was < 0 {
+			w.ends[i] = &window{place: i}
+			continue
+		}
+		w.ends[i] = before.ends[was]
+		w.ends[i].place, view[i] = i, (*before.view.Load())[was]
+	}
+	w.view.Store(&view)
+	l.newest = w
 	return w
 }
 
@@ -73,7 +104,7 @@ func (w *Windows) Add(i int, s Sample) {
 		return
 	}
 	at := s.At.Sub(w.began)
-	e := &w.ends[i]
+	e := w.ends[i]
 	e.mu.Lock()
 	e.count(at, s.Outcome)
 	if s.Outcome != Answered {
@@ -89,22 +120,22 @@ func (w *Windows) Add(i int, s Sample) {
 	e.mu.Unlock()
 	v := speed(recent)
 	v.At = s.At
-	w.publish(i, turn, v)
+	w.publish(e, turn, v)
 }
 
-// publish shows the speed of endpoint i, unless a later one is shown already.
-func (w *Windows) publish(i int, turn uint64, v hearth.EndpointSpeed) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if turn <= w.turns[i] {
+// publish shows the speed of an endpoint, unless a later one is shown already.
+func (l *line) publish(e *window, turn uint64, v hearth.EndpointSpeed) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if turn <= e.shown || e.place < 0 {
 		return
 	}
-	w.turns[i] = turn
-	old := *w.view.Load()
+	e.shown = turn
+	old := *l.newest.view.Load()
 	next := make([]hearth.EndpointSpeed, len(old))
 	copy(next, old)
-	next[i] = v
-	w.view.Store(&next)
+	next[e.place] = v
+	l.newest.view.Store(&next)
 }
 
 // Speeds are the figures of the last 5 minutes, by Endpoint.Index, as they were at each endpoint's last sum: at most a
@@ -133,7 +164,7 @@ func (w *Windows) Outcomes(i int, over time.Duration, now time.Time) Outcomes {
 	if i < 0 || i >= len(w.ends) {
 		return Outcomes{}
 	}
-	e := &w.ends[i]
+	e := w.ends[i]
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.outcomes(now.Sub(w.began), over)
@@ -150,7 +181,7 @@ func (w *Windows) Stats(i int, over time.Duration, now time.Time) Stats {
 	if i < 0 || i >= len(w.ends) {
 		return Stats{}
 	}
-	e, at := &w.ends[i], now.Sub(w.began)
+	e, at := w.ends[i], now.Sub(w.began)
 	e.mu.Lock()
 	s := Stats{Outcomes: e.outcomes(at, over)}
 	recent := e.since(at, min(over, ringAge))

@@ -144,7 +144,7 @@ func TestBounds(t *testing.T) {
 	for i := range n {
 		w.Add(0, answered(now.Add(time.Duration(i)), time.Duration(i+1)))
 	}
-	e := &w.ends[0]
+	e := w.ends[0]
 	if len(e.ring) != ringMax || cap(e.ring) > 2*ringMax || len(e.minutes) != dayLong {
 		t.Errorf("%d answers in room for %d, %d minutes", len(e.ring), cap(e.ring), len(e.minutes))
 	}
@@ -181,8 +181,8 @@ func TestMinutes(t *testing.T) {
 func TestPublish(t *testing.T) {
 	t.Run("a sum that comes late does not take the place of a later one", func(t *testing.T) {
 		w := NewWindows(1)
-		w.publish(0, 2, hearth.EndpointSpeed{Samples: 2})
-		w.publish(0, 1, hearth.EndpointSpeed{Samples: 1})
+		w.publish(w.ends[0], 2, hearth.EndpointSpeed{Samples: 2})
+		w.publish(w.ends[0], 1, hearth.EndpointSpeed{Samples: 1})
 		if got := w.Speeds()[0].Samples; got != 2 {
 			t.Errorf("the view is of sum %d", got)
 		}
@@ -221,8 +221,8 @@ func TestConcurrentAdds(t *testing.T) {
 		if o.Answered != workers/2*each || o.Failed != workers/2*each {
 			t.Errorf("endpoint %d: %+v", i, o)
 		}
-		if w.ends[i].turn != w.turns[i] {
-			t.Errorf("endpoint %d: the view is of sum %d, the last was %d", i, w.turns[i], w.ends[i].turn)
+		if w.ends[i].turn != w.ends[i].shown {
+			t.Errorf("endpoint %d: the view is of sum %d, the last was %d", i, w.ends[i].shown, w.ends[i].turn)
 		}
 	}
 }
