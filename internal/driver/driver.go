@@ -42,7 +42,7 @@ type Options struct {
 type Drivers struct {
 	o          Options
 	id         string
-	ports      ports
+	ports      *ports
 	memoryWait time.Duration // for memory to become free
 	killWait   time.Duration // for killed processes to be gone
 }
@@ -55,7 +55,7 @@ func New(o Options) (*Drivers, error) {
 	if o.LockDir == "" {
 		o.LockDir = filepath.Join(o.Dir, "nodes")
 	}
-	d := &Drivers{o: o, id: o.ID, ports: ports{first: o.Ports[0], last: o.Ports[1]}, memoryWait: memoryWait, killWait: killWait}
+	d := &Drivers{o: o, id: o.ID, ports: newPorts(o.Ports), memoryWait: memoryWait, killWait: killWait}
 	if o.Dir == "" {
 		return d, nil
 	}

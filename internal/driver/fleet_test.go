@@ -128,10 +128,10 @@ func TestFleetOfProcesses(t *testing.T) {
 		f, c, _ := gpu(t, "--fail-start", "--load", "0s")
 		_, err := f.Acquire(t.Context(), slot.Ask{Slot: c.Slots[0], Budget: time.Minute})
 		var r *slot.Refusal
-		if !errors.As(err, &r) || r.Word != hearth.SkipFailed || r.Message != "engine exited with code 1; see the gateway's log" {
+		if !errors.As(err, &r) || r.Word != hearth.SkipFailed || r.Message != "engine exited with code 1: the model could not be loaded; see the gateway's log" {
 			t.Errorf("refusal %v", err)
 		}
-		if v := f.View(c.Slots[0]); v.LastError != "engine exited with code 1: failed to load model: the file is truncated" {
+		if v := f.View(c.Slots[0]); v.LastError != "engine exited with code 1: loading model acme/one | failed to load model: the file is truncated" {
 			t.Errorf("view %+v", v)
 		}
 		acquire(t, f, c.Slots[1]).Release()

@@ -3,6 +3,7 @@ package driver
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"strconv"
 	"sync"
@@ -19,6 +20,15 @@ type ports struct {
 	mu   sync.Mutex
 	next int
 	used map[int]time.Time // zero: in use; else since when it no longer is
+}
+
+// newPorts begins somewhere in the range: the ports that the gateway before gave out last are not the first again.
+func newPorts(between [2]int) *ports {
+	p := &ports{first: between[0], last: between[1]}
+	if p.first > 0 && p.last > p.first {
+		p.next = p.first + rand.IntN(p.last-p.first+1)
+	}
+	return p
 }
 
 // take gives out a port that nobody listens on.

@@ -90,6 +90,19 @@ func TestPorts(t *testing.T) {
 			seen[port] = true
 		}
 	})
+	t.Run("two gateways do not begin with the same port", func(t *testing.T) {
+		begin := make(map[int]bool)
+		for range 50 {
+			p := newPorts([2]int{18100, 18899})
+			if !p.within(p.next) {
+				t.Errorf("it begins with %d", p.next)
+			}
+			begin[p.next] = true
+		}
+		if len(begin) < 10 {
+			t.Errorf("they begin with %v", begin)
+		}
+	})
 	t.Run("within", func(t *testing.T) {
 		p := &ports{first: 10, last: 12}
 		if p.within(9) || !p.within(10) || !p.within(12) || p.within(13) || !new(ports).within(1) {
