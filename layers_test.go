@@ -25,7 +25,7 @@ var mayImport = map[string][]string{
 	"internal/ledger":   {"internal/account", "internal/journal", "internal/store", "internal/meter"},
 	"internal/account":  {"internal/store"},
 	"internal/market":   {"internal/chain", "internal/routing", "internal/health", "internal/slot"},
-	"internal/node":     {"internal/slot"},
+	"internal/node":     {"internal/slot", "internal/sse"},
 	"internal/driver":   {"internal/slot"},
 	"internal/dialect":  {"internal/sse", "internal/suggest"},
 	"internal/config":   {"internal/suggest"},

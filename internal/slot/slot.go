@@ -36,18 +36,46 @@ type Lease struct {
 	URL    string        // base URL of the engine, without /v1 and without a final slash
 	APIKey hearth.Secret // what the engine wants as bearer token, "" = nothing
 	Slot   *hearth.Slot  // which of the slots asked for serves, as the caller gave it
-	Header http.Header   // to be sent with the request, nil = nothing
-	Remote bool          // another machine owns the slot: its answer may be a slot word
+	// Remote says that another machine owns the slot and decides on its own: the request waits there.
+	Remote bool
+	// Transport carries requests to an engine elsewhere, nil = it is reached like any engine of this machine. That the
+	// machine refuses the request, or that the connection to it breaks, is a *Refusal among the errors of the answer.
+	Transport http.RoundTripper
+	// Waited is how long the requests of this lease waited elsewhere for the slot; nil = they do not.
+	Waited func() time.Duration
 	// Cut is closed when the engine is to go now, whatever it is doing: what is in flight must end with an error. A swap
 	// never closes it.
 	Cut <-chan struct{}
+	// Gone is closed when the engine is no more, or is being stopped: what becomes of a request in it then says nothing of
+	// the engine. nil = nobody will know.
+	Gone <-chan struct{}
 	// Returned, if not nil, is what Release calls, at the first call or at every one; for nodes elsewhere.
 	Returned func()
 
 	node *node
 	id   uint64
 	slot int
+	ends *ends
 }
+
+// OnCut has f called, in a goroutine of its own, when Cut is closed, unless stop is called before; stop says whether it
+// was in time.
+func (l *Lease) OnCut(f func()) (stop func() bool) {
+	if l.ends == nil {
+		return never
+	}
+	return context.AfterFunc(l.ends.cut, f)
+}
+
+// OnGone is OnCut for Gone.
+func (l *Lease) OnGone(f func()) (stop func() bool) {
+	if l.ends == nil {
+		return never
+	}
+	return context.AfterFunc(l.ends.gone, f)
+}
+
+func never() bool { return true }
 
 // Release gives the place back. Only the first call counts: the node knows each lease once. The zero Lease has
 // nothing to give back.
@@ -86,7 +114,11 @@ type Engine interface {
 	// Probe asks once whether the engine is ready. Not ready is no error; an error means that it never will be or,
 	// if it was ready, that it is gone. It is a *BusyError if the engine is not to blame.
 	Probe(ctx context.Context) (Report, error)
-	// Exited is closed when the engine has ended, whatever the reason.
+	// Died is closed at once when the engine can serve nobody any more, though something of it may be left; not while it
+	// may still get ready. nil = that is not noticed, only probes can tell.
+	Died() <-chan struct{}
+	// Exited is closed when the engine has ended, whatever the reason, and nothing that it did not leave behind on purpose
+	// is left of it. It comes soon after Died.
 	Exited() <-chan struct{}
 	// ExitError says how the engine ended; it is valid after Exited. Its text is fit for a caller if it is an *ExitError.
 	ExitError() error

@@ -1,0 +1,110 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"myip.co.kr/hearth"
+	"myip.co.kr/hearth/internal/slot"
+)
+
+// carrier carries the requests of one lease to the machine. What the machine itself says of them, and that it cannot be
+// reached, becomes an error: whoever sees an answer sees the engine's.
+type carrier struct {
+	client *Client
+	ask    slot.Ask
+	slot   *hearth.Slot
+	asked  time.Time
+	waited atomic.Int64
+}
+
+func (t *carrier) waitedFor() time.Duration { return time.Duration(t.waited.Load()) }
+
+// RoundTrip implements http.RoundTripper.
+func (t *carrier) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := t.client.data.RoundTrip(t.labelled(r))
+	if err != nil {
+		return nil, t.broken(r.Context(), err)
+	}
+	h := resp.Header
+	word, refused := words[h.Get(headStatus)]
+	t.waited.Add(int64(min(header(h, headWaited), time.Since(t.asked))))
+	for name := range h {
+		if strings.HasPrefix(name, "X-Hearth-") {
+			delete(h, name)
+		}
+	}
+	if refused && resp.StatusCode == http.StatusServiceUnavailable {
+		defer resp.Body.Close()
+		return nil, refusal(word, resp)
+	}
+	resp.Body = &answer{resp.Body, t, r.Context()}
+	return resp, nil
+}
+
+// labelled is the request with what the machine must know of it.
+func (t *carrier) labelled(r *http.Request) *http.Request {
+	r = r.WithContext(r.Context())
+	r.Header = maps.Clone(r.Header)
+	budget := max(t.ask.Budget-time.Since(t.asked), 0)
+	r.Header[headBudget] = []string{strconv.FormatInt(budget.Milliseconds(), 10)}
+	r.Header[headModel] = []string{t.slot.Model.ID}
+	if t.ask.HasNext {
+		r.Header[headHasNext] = []string{"1"}
+	}
+	if t.ask.Generation != "" {
+		r.Header[headGeneration] = []string{t.ask.Generation}
+	}
+	if t.ask.Key != "" {
+		r.Header[headKey] = []string{t.ask.Key}
+	}
+	return r
+}
+
+// broken says what a failed exchange with the machine means.
+func (t *carrier) broken(ctx context.Context, err error) error {
+	if ctx.Err() != nil { // our own doing
+		return err
+	}
+	t.client.miss()
+	return errors.Join(lost(t.client.name), err)
+}
+
+// maxWord bounds what is read of a refusal.
+const maxWord = 4 << 10
+
+// refusal is the machine's, told in an answer.
+func refusal(word hearth.SkipReason, resp *http.Response) *slot.Refusal {
+	b, _ := io.ReadAll(io.LimitReader(resp.Body, maxWord)) // the word counts, whatever is missing behind it
+	seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
+	return &slot.Refusal{Word: word, RetryAfter: time.Duration(min(max(seconds, 1), 3600)) * time.Second, Message: readMessage(b)}
+}
+
+// header reads a number of milliseconds, 0 = there is none.
+func header(h http.Header, name string) time.Duration {
+	n, _ := strconv.ParseInt(h.Get(name), 10, 64)
+	return ms(n)
+}
+
+// answer is the body of an engine's answer. An engine that breaks off ends its stream of the connection; anything else that
+// goes wrong is the connection.
+type answer struct {
+	io.ReadCloser
+	t   *carrier
+	ctx context.Context
+}
+
+func (a *answer) Read(p []byte) (int, error) {
+	n, err := a.ReadCloser.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) && !strings.Contains(err.Error(), "stream error") {
+		err = a.t.broken(a.ctx, err)
+	}
+	return n, err
+}

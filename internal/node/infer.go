@@ -1,0 +1,205 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"myip.co.kr/hearth"
+	"myip.co.kr/hearth/internal/slot"
+)
+
+const (
+	smallBody   = 64 << 10 // a body of so many bytes is held, so that it can be sent again
+	maxGenerate = 200      // bytes of an id
+	chunk       = 32 << 10
+)
+
+var chunks = sync.Pool{New: func() any { b := make([]byte, chunk); return &b }}
+
+// errEngine says that the engine did not answer.
+var errEngine = errors.New("the engine does not answer")
+
+// infer waits for the slot and has its engine answer.
+func (s *Server) infer(w http.ResponseWriter, r *http.Request, at *hearth.Slot, route string) {
+	if r.ContentLength > s.o.MaxBody {
+		refuse(w, http.StatusRequestEntityTooLarge, "the body is larger than this machine takes")
+		return
+	}
+	if model := r.Header.Get(headModel); model != "" && model != at.Model.ID {
+		refuseSlot(w, 0, &slot.Refusal{Word: hearth.SkipFailed, RetryAfter: time.Minute, Message: "the machine serves another model in slot " + at.Name})
+		return
+	}
+	asked := time.Now()
+	lease, err := s.o.Fleet.Acquire(r.Context(), slot.Ask{
+		Slot: at, Key: bounded(r.Header.Get(headKey)), Budget: header(r.Header, headBudget), HasNext: r.Header.Get(headHasNext) == "1",
+		Generation: bounded(r.Header.Get(headGeneration)),
+	})
+	waited := time.Since(asked)
+	var refusal *slot.Refusal
+	switch {
+	case errors.As(err, &refusal):
+		refuseSlot(w, waited, refusal)
+		return
+	case err != nil: // the gateway left
+		panic(http.ErrAbortHandler)
+	}
+	s.enter()
+	defer s.leave()
+	defer lease.Release()
+	x := &exchange{s: s, w: w, r: r, rc: http.NewResponseController(w), lease: lease, waited: waited}
+	x.run(route)
+}
+
+// refuseSlot answers with a slot word.
+func refuseSlot(w http.ResponseWriter, waited time.Duration, r *slot.Refusal) {
+	h := w.Header()
+	h.Set(headStatus, string(r.Word))
+	h.Set(headWaited, strconv.FormatInt(waited.Milliseconds(), 10))
+	h.Set("Retry-After", strconv.FormatInt(int64(max((r.RetryAfter+time.Second-1)/time.Second, 1)), 10))
+	refuse(w, http.StatusServiceUnavailable, r.Message)
+}
+
+// bounded is an id from the wire.
+func bounded(id string) string { return strings.ToValidUTF8(id[:min(len(id), maxGenerate)], "") }
+
+// exchange is one request in an engine.
+type exchange struct {
+	s      *Server
+	w      http.ResponseWriter
+	r      *http.Request
+	rc     *http.ResponseController
+	lease  *slot.Lease
+	waited time.Duration
+}
+
+// run sends the request to the engine and its answer to the gateway. An answer that breaks off is broken off here as well.
+func (x *exchange) run(route string) {
+	ctx, cancel := context.WithCancel(x.r.Context()) // the gateway leaves, or the engine is to go: it need not go on
+	defer cancel()
+	defer context.AfterFunc(x.s.cutAll, cancel)()
+	go func() {
+		select {
+		case <-x.lease.Cut:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	resp, err := x.send(ctx, route)
+	var large *http.MaxBytesError
+	switch {
+	case x.r.Context().Err() != nil:
+		panic(http.ErrAbortHandler)
+	case errors.As(err, &large):
+		refuse(x.w, http.StatusRequestEntityTooLarge, "the body is larger than this machine takes")
+		return
+	case ctx.Err() != nil: // of our own doing
+		refuseSlot(x.w, x.waited, &slot.Refusal{Word: hearth.SkipFailed, RetryAfter: lostRetry, Message: "the engine was stopped"})
+		return
+	case err != nil:
+		x.s.o.Log.Warn("an engine does not answer", "slot", x.lease.Slot.Name, "error", err)
+		refuse(x.w, http.StatusBadGateway, errEngine.Error())
+		return
+	}
+	defer resp.Body.Close()
+	x.pass(resp)
+}
+
+// send sends the request to the engine. A small body is read before, so that it can be sent again if the engine had closed a
+// connection that was kept; a large one is read as it is sent, on a connection of its own.
+func (x *exchange) send(ctx context.Context, route string) (*http.Response, error) {
+	body := &upload{ReadCloser: http.MaxBytesReader(x.w, x.r.Body, x.s.o.MaxBody), rc: x.rc, stall: x.s.o.Stall}
+	engines := x.s.once
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, x.lease.URL+route, body)
+	if err != nil {
+		return nil, err
+	}
+	req.ContentLength = x.r.ContentLength
+	if n := x.r.ContentLength; n >= 0 && n <= smallBody {
+		b := make([]byte, n)
+		if _, err := io.ReadFull(body, b); err != nil {
+			return nil, err
+		}
+		again := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }
+		req.Body, _ = again()
+		req.GetBody, engines = again, x.s.o.Engines
+		req.Header["X-Idempotency-Key"] = nil // not sent: lets net/http send the request again
+		body.end()
+	}
+	for _, name := range [...]string{"Content-Type", "Accept"} {
+		if v := x.r.Header[name]; len(v) == 1 {
+			req.Header[name] = v
+		}
+	}
+	req.Header.Set("User-Agent", "hearth-node")
+	if key := x.lease.APIKey; key != "" {
+		req.Header.Set("Authorization", "Bearer "+key.Reveal())
+	}
+	return engines.RoundTrip(req)
+}
+
+// upload is a request's body as it comes from the gateway. One that stops coming is an error.
+type upload struct {
+	io.ReadCloser
+	rc    *http.ResponseController
+	stall time.Duration
+}
+
+func (u *upload) Read(p []byte) (int, error) {
+	_ = u.rc.SetReadDeadline(time.Now().Add(u.stall)) // a connection without deadlines ends by its pings
+	n, err := u.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		u.end()
+	}
+	return n, err
+}
+
+// end takes the deadline off: it is the connection's, or the answer's.
+func (u *upload) end() { _ = u.rc.SetReadDeadline(time.Time{}) }
+
+// passed are the headers of an engine's answer that the gateway gets.
+var passed = [...]string{"Content-Type", "Content-Encoding", "Content-Length", "Retry-After"}
+
+// pass passes the engine's answer on as it comes.
+func (x *exchange) pass(resp *http.Response) {
+	h := x.w.Header()
+	for _, name := range passed {
+		if v := resp.Header[name]; len(v) > 0 {
+			h[name] = v[:1]
+		}
+	}
+	h.Set(headWaited, strconv.FormatInt(x.waited.Milliseconds(), 10))
+	x.w.WriteHeader(resp.StatusCode)
+	buf := chunks.Get().(*[]byte)
+	defer chunks.Put(buf)
+	for {
+		n, err := resp.Body.Read(*buf)
+		if errors.Is(err, io.EOF) { // the engine is done, however long the rest takes
+			x.lease.Release()
+		}
+		if n > 0 && !x.write((*buf)[:n]) {
+			panic(http.ErrAbortHandler)
+		}
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+	}
+}
+
+// write sends a piece of the answer on at once.
+func (x *exchange) write(b []byte) bool {
+	_ = x.rc.SetWriteDeadline(time.Now().Add(x.s.o.Stall)) // likewise
+	if _, err := x.w.Write(b); err != nil {
+		return false
+	}
+	return x.rc.Flush() == nil
+}
