@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -60,6 +61,10 @@ type App struct {
 	upstream *upstream.Client
 	ledger   *ledger.Ledger
 	journal  *journal.Journal
+	store    *store.Store
+	orders   *orders
+	admin    net.Listener                  // nil = there is none
+	ending   chan struct{}                 // closed when the listeners are: answers without an end have to end
 	closers  []func(context.Context) error // in the order of Close
 }
 
@@ -68,7 +73,7 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (a *App, err error
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	a = &App{cfg: cfg, log: o.Log}
+	a = &App{cfg: cfg, log: o.Log, ending: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.Close(context.WithoutCancel(ctx)))
@@ -103,7 +108,9 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (a *App, err error
 	})
 	a.Server = server.New(server.Options{PublicCatalog: cfg.PublicCatalog, CORSOrigins: cfg.CORSOrigins}, server.Parts{
 		Catalog: a.Catalog, Relay: rel, Accounts: a.Accounts, Fleet: a.fleet, Health: tracker, Windows: windows, Log: o.Log,
+		Order: a.order, Ending: a.ending,
 	})
+	a.listenAdmin()
 	return a, nil
 }
 
@@ -158,6 +165,7 @@ func (a *App) openRecords(ctx context.Context) (salt []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
+	a.store = st
 	a.push(func(context.Context) error { return st.Close() })
 	if a.Accounts, err = account.Open(ctx, st, a.cfg.KeyPrefix); err != nil {
 		return nil, err

@@ -56,7 +56,7 @@ func keyOf(ctx context.Context, cfg *config.Config, which string) (*hearth.Key, 
 	if _, err := os.Stat(databasePath(cfg)); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("there are no keys in data_dir %s yet: start hearth once, or make one with hearth keys create", cfg.DataDir)
 	}
-	keys, err := OpenKeys(ctx, cfg)
+	keys, err := openDirect(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}

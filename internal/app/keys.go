@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,16 +14,53 @@ import (
 	"myip.co.kr/hearth/internal/suggest"
 )
 
-// Keys are the API keys of a configuration's database, for commands. A gateway may be running on it: it sees changes
-// within a second. Create and Change know the models and providers of the configuration.
+// Keys are the API keys of a configuration, for commands: those of the gateway that runs with it or, if none does, of its
+// database. Create and Change know the models and providers of the configuration.
 type Keys struct {
+	keyBook
+	close func() error
+}
+
+// keyBook is what commands do with keys.
+type keyBook interface {
+	// List reads all keys, oldest first.
+	List(ctx context.Context) ([]hearth.Key, error)
+	// Spent is what every key spent, by key id and currency.
+	Spent(ctx context.Context) (map[string]map[string]hearth.Nano, error)
+	// Create makes a key as Accounts does. Its models and providers must be there; an alias becomes the model it stands for.
+	Create(ctx context.Context, key hearth.Key) (plain string, made hearth.Key, err error)
+	// Change changes a key as Accounts does. Models and providers that are to be new must be there.
+	Change(ctx context.Context, which string, c hearth.KeyChange) (hearth.Key, error)
+	// Disable switches a key off as Accounts does.
+	Disable(ctx context.Context, which string) (hearth.Key, error)
+}
+
+// OpenKeys opens the keys of a configuration.
+func OpenKeys(ctx context.Context, cfg *config.Config) (*Keys, error) {
+	c, err := DialAdmin(ctx, cfg.DataDir)
+	if err == nil {
+		return &Keys{socketKeys{c}, func() error { c.Close(); return nil }}, nil
+	} else if !errors.Is(err, ErrNotRunning) {
+		return nil, err
+	}
+	k, err := openDirect(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &Keys{k, k.Close}, nil
+}
+
+// Close ends the use of the keys.
+func (k *Keys) Close() error { return k.close() }
+
+// directKeys are the keys of a database. A gateway may be running on it: it sees changes within a second.
+type directKeys struct {
 	*account.Accounts
 	store   *store.Store
 	catalog *hearth.Catalog
 }
 
-// OpenKeys opens the keys of a configuration.
-func OpenKeys(ctx context.Context, cfg *config.Config) (*Keys, error) {
+func openDirect(ctx context.Context, cfg *config.Config) (*directKeys, error) {
 	catalog, err := cfg.Catalog()
 	if err != nil {
 		return nil, err
@@ -36,11 +74,11 @@ func OpenKeys(ctx context.Context, cfg *config.Config) (*Keys, error) {
 		_ = st.Close() // the first error is the one to tell
 		return nil, err
 	}
-	return &Keys{acc, st, catalog}, nil
+	return &directKeys{acc, st, catalog}, nil
 }
 
 // Close closes the database.
-func (k *Keys) Close() error {
+func (k *directKeys) Close() error {
 	k.Accounts.Close()
 	if err := k.store.Close(); err != nil {
 		return fmt.Errorf("close database: %w", err)
@@ -50,7 +88,7 @@ func (k *Keys) Close() error {
 
 // Spent is what every key spent, by key id and currency: all that its limit counts, but for what requests in flight hold
 // back and what a gateway recorded in the last moment.
-func (k *Keys) Spent(ctx context.Context) (map[string]map[string]hearth.Nano, error) {
+func (k *directKeys) Spent(ctx context.Context) (map[string]map[string]hearth.Nano, error) {
 	totals, err := k.store.Totals(ctx)
 	if err != nil {
 		return nil, err
@@ -66,7 +104,7 @@ func (k *Keys) Spent(ctx context.Context) (map[string]map[string]hearth.Nano, er
 }
 
 // Create makes a key as Accounts does. Its models and providers must be there; an alias becomes the model it stands for.
-func (k *Keys) Create(ctx context.Context, key hearth.Key) (plain string, made hearth.Key, err error) {
+func (k *directKeys) Create(ctx context.Context, key hearth.Key) (plain string, made hearth.Key, err error) {
 	if err := k.known(&key.Models, &key.Providers); err != nil {
 		return "", hearth.Key{}, err
 	}
@@ -74,7 +112,7 @@ func (k *Keys) Create(ctx context.Context, key hearth.Key) (plain string, made h
 }
 
 // Change changes a key as Accounts does. Models and providers that are to be new must be there.
-func (k *Keys) Change(ctx context.Context, which string, c hearth.KeyChange) (hearth.Key, error) {
+func (k *directKeys) Change(ctx context.Context, which string, c hearth.KeyChange) (hearth.Key, error) {
 	if err := k.known(c.Models, c.Providers); err != nil {
 		return hearth.Key{}, err
 	}
@@ -82,7 +120,7 @@ func (k *Keys) Change(ctx context.Context, which string, c hearth.KeyChange) (he
 }
 
 // known checks names against the configuration and puts model ids in place of aliases; nil is not looked at.
-func (k *Keys) known(models, providers *[]string) error {
+func (k *directKeys) known(models, providers *[]string) error {
 	if models != nil {
 		ids, err := k.modelIDs(*models)
 		if err != nil {
@@ -102,7 +140,7 @@ func (k *Keys) known(models, providers *[]string) error {
 	return nil
 }
 
-func (k *Keys) modelIDs(names []string) ([]string, error) {
+func (k *directKeys) modelIDs(names []string) ([]string, error) {
 	var ids, all []string
 	for _, m := range k.catalog.Models {
 		all = append(all, m.ID)
@@ -122,7 +160,7 @@ func (k *Keys) modelIDs(names []string) ([]string, error) {
 }
 
 // tags are all names of providers and of their parts that a key can be allowed.
-func (k *Keys) tags() []string {
+func (k *directKeys) tags() []string {
 	var tags []string
 	for _, p := range k.catalog.Providers {
 		tags = append(tags, p.Slug)

@@ -3,6 +3,7 @@ package app_test
 import (
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -83,10 +84,11 @@ func TestKeys_Spent(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer k.Close()
-	user, err := k.Find(t.Context(), "first user key")
+	keys, err := k.List(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
+	user := keys[slices.IndexFunc(keys, func(k hearth.Key) bool { return k.Name == "first user key" })]
 	eventually(t, "the cost of the request is shown", func() bool {
 		spent, err := k.Spent(t.Context())
 		return err == nil && len(spent) == 1 && len(spent[user.ID]) == 1 && spent[user.ID]["KRW"].Decimal().InexactFloat64() == cost

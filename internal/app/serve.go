@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"myip.co.kr/hearth/internal/upstream"
@@ -37,6 +38,8 @@ func (a *App) Serve(ctx context.Context, ln net.Listener, hurry <-chan struct{})
 	defer cancel(nil)
 	srv := httpServer(base, a.Server, a.log)
 	srv.RegisterOnShutdown(a.fleet.RefuseWaiters) // called when the listener is closed
+	srv.RegisterOnShutdown(sync.OnceFunc(func() { close(a.ending) }))
+	stopAdmin := a.serveAdmin(base, srv.Handler)
 	failed := make(chan error, 1)
 	go func() { failed <- srv.Serve(ln) }()
 	select {
@@ -48,6 +51,7 @@ func (a *App) Serve(ctx context.Context, ln net.Listener, hurry <-chan struct{})
 		pause(a.cfg.Shutdown.LameDuck, hurry)
 	}
 	a.drain(srv, hurry, cancel)
+	stopAdmin()
 	err := <-failed
 	if errors.Is(err, http.ErrServerClosed) {
 		err = nil

@@ -12,6 +12,11 @@ import (
 // openSlots takes over or ends what an earlier gateway of the data directory left running, which can take as long as those
 // engines take to stop, and makes the slots. Nothing is started.
 func (a *App) openSlots(ctx context.Context, o Options) error {
+	orders, operator, err := openOrders(a.cfg.DataDir) // before anything is taken over
+	if err != nil {
+		return err
+	}
+	a.orders = orders
 	drivers, err := driver.New(driver.Options{
 		Log: o.Log, Dir: filepath.Join(a.cfg.DataDir, "slots"), Ports: a.cfg.Local.Ports(), LockDir: cmp.Or(a.cfg.Local.LockDir, o.LockDir),
 	})
@@ -22,7 +27,9 @@ func (a *App) openSlots(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	a.fleet, err = slot.NewFleet(a.Catalog, slot.Options{Driver: drivers.For, Lock: drivers.Lock, Adopted: adopted, Log: o.Log})
+	a.fleet, err = slot.NewFleet(a.Catalog, slot.Options{
+		Driver: drivers.For, Lock: drivers.Lock, Adopted: adopted, Operator: operator, Log: o.Log,
+	})
 	if err != nil {
 		return err
 	}
