@@ -195,6 +195,23 @@ var orderCases = []stepCase{
 		       42s stop a
 		       43s start a`,
 	}, {
+		name: "an engine whose users were told to leave is stopped, even if the reason has gone",
+		play: `ask a 1 1h
+		       ready a
+		       pause
+		       pass 41s
+		       resume
+		       ask a 2 1h
+		       pass 1s
+		       ended a
+		       ready a`,
+		want: `0s start a
+		       0s grant 1
+		       40s cut a
+		       42s stop a
+		       42s start a
+		       42s grant 2`,
+	}, {
 		name: "a pause that ends before the drain does lets the engine go on",
 		play: `ask a 1 1h
 		       ready a
