@@ -29,6 +29,7 @@ type elsewhere struct {
 
 func (e *elsewhere) URL() string             { return e.url }
 func (e *elsewhere) APIKey() hearth.Secret   { return e.key }
+func (e *elsewhere) Died() <-chan struct{}   { return nil }
 func (e *elsewhere) Exited() <-chan struct{} { return e.exited }
 func (e *elsewhere) ExitError() error        { return nil }
 func (e *elsewhere) LogTail() []string       { return nil }

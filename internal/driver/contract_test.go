@@ -127,12 +127,13 @@ func pidAlive(pid int) bool {
 func TestContract(t *testing.T) {
 	for name, make := range rigs() {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // most of it is waiting
 			t.Run("ready after the load, with what the engine says of itself, and gone after the stop", func(t *testing.T) {
 				contractLife(t, make(t, 300*time.Millisecond, "acme/tiny"))
 			})
 			t.Run("an engine with another model is never ready", func(t *testing.T) { contractOther(t, make(t, 0, "acme/big")) })
 			t.Run("an engine that dies is noticed", func(t *testing.T) { contractCrash(t, make(t, 0, "acme/tiny")) })
-			t.Run("stop while it loads", func(t *testing.T) { contractEarlyStop(t, make(t, 500*time.Millisecond, "acme/tiny")) })
+			t.Run("stop while it loads", func(t *testing.T) { contractEarlyStop(t, make(t, 400*time.Millisecond, "acme/tiny")) })
 			t.Run("stop in a hurry", func(t *testing.T) { contractHurry(t, make(t, 0, "acme/tiny")) })
 			t.Run("an ended context starts nothing", func(t *testing.T) { contractNoStart(t, make(t, 0, "acme/tiny")) })
 			t.Run("a probe obeys its context", func(t *testing.T) { contractProbe(t, make(t, 0, "acme/tiny")) })
@@ -226,7 +227,7 @@ func contractEarlyStop(t *testing.T, r *rig) {
 	if r.runs != nil { // and it does not come up later
 		tick := time.NewTicker(10 * time.Millisecond)
 		defer tick.Stop()
-		for end := time.Now().Add(700 * time.Millisecond); time.Now().Before(end); <-tick.C {
+		for end := time.Now().Add(500 * time.Millisecond); time.Now().Before(end); <-tick.C {
 			if r.runs() {
 				t.Fatal("it came up after it was stopped")
 			}

@@ -180,6 +180,8 @@ func TestDiscovery(t *testing.T) {
 		{name: "more at once than there is", slot: hearth.Slot{Driver: Exec, Engine: llamaServer, Context: 4096, Concurrency: 4}, ready: true,
 			pages: map[string]string{"/v1/models": llamaList, "/props": `{"total_slots":2}`},
 			facts: hearth.SlotFacts{Window: 4096, Parallel: 2, Model: "acme/tiny", Warning: "it works on 2 requests at once, not 4 (concurrency)"}},
+		{name: "a window that is not said contradicts nothing", slot: hearth.Slot{Driver: Exec, Context: 8192, Concurrency: 4}, ready: true,
+			pages: map[string]string{"/v1/models": `{"data":[{"id":"acme/tiny"}]}`}, facts: hearth.SlotFacts{Model: "acme/tiny"}},
 		{name: "another key", slot: hearth.Slot{Driver: Exec}, pages: map[string]string{"/v1/models": "401 {}"}, why: "refuses the probe with status 401"},
 		{name: "a list that is a page", slot: hearth.Slot{Driver: Always}, pages: map[string]string{"/v1/models": "<html>"}, why: "it does not list its models"},
 		{name: "strange values", slot: hearth.Slot{Driver: Exec}, ready: true, facts: hearth.SlotFacts{Model: "acme/tiny"}, pages: map[string]string{

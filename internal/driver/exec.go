@@ -53,8 +53,9 @@ type process struct {
 	log    *slog.Logger
 	look   *observer
 	output output
-	exited chan struct{}
-	err    error // how it ended; set before exited is closed
+	died   chan struct{} // closed when the process that was ready, or else the last one, has ended
+	exited chan struct{} // closed when what it left behind has ended too
+	err    error         // how it ended; set before exited is closed
 
 	mu       sync.Mutex
 	cmd      *exec.Cmd // nil: adopted
@@ -72,7 +73,7 @@ type process struct {
 func (d *Drivers) process(s *hearth.Slot) *process {
 	return &process{
 		d: d, conf: s, log: d.o.Log.With("slot", s.Name), look: newObserver(s, nil), output: output{path: d.file(s.Name, ".log")},
-		exited: make(chan struct{}), cleared: make(chan struct{}), left: make(chan struct{}),
+		died: make(chan struct{}), exited: make(chan struct{}), cleared: make(chan struct{}), left: make(chan struct{}),
 	}
 }
 
@@ -80,6 +81,8 @@ func (d *Drivers) process(s *hearth.Slot) *process {
 // taken.
 func (p *process) supervise() {
 	defer close(p.exited)
+	dead := sync.OnceFunc(func() { close(p.died) })
+	defer dead()
 	defer p.look.close()
 	for try := 1; ; try++ {
 		child, r := p.present()
@@ -87,6 +90,9 @@ func (p *process) supervise() {
 			p.err = p.watch(r.leader())
 		} else {
 			awaitExit(r.PID)
+		}
+		if p.served() {
+			dead() // there will be no other
 		}
 		if !p.clear(child != nil, r) { // while a child is not buried, its group can be nobody else's
 			try = bindTries
@@ -111,6 +117,13 @@ func (p *process) present() (*exec.Cmd, record) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.cmd, p.now
+}
+
+// served says whether a probe has said yes.
+func (p *process) served() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ready
 }
 
 // watch returns when an adopted process has ended, or is left alone.
@@ -194,6 +207,7 @@ func (p *process) APIKey() hearth.Secret {
 	return hearth.Secret(r.Key)
 }
 
+func (p *process) Died() <-chan struct{}   { return p.died }
 func (p *process) Exited() <-chan struct{} { return p.exited }
 func (p *process) ExitError() error        { return p.err }
 func (p *process) LogTail() []string       { return p.output.last() }

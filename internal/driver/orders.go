@@ -209,6 +209,7 @@ func (e *ordered) end(why error) {
 
 func (e *ordered) URL() string             { return e.url }
 func (e *ordered) APIKey() hearth.Secret   { return e.conf.APIKey }
+func (e *ordered) Died() <-chan struct{}   { return e.exited }
 func (e *ordered) Exited() <-chan struct{} { return e.exited }
 func (e *ordered) ExitError() error        { return e.err }
 func (e *ordered) LogTail() []string       { return e.do.logTail() }

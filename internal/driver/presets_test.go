@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -303,7 +304,7 @@ func TestFind(t *testing.T) {
 		}
 		c.Slots = append(c.Slots, s)
 	}
-	all, err := New(Options{Dir: t.TempDir()})
+	all, err := New(Options{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
