@@ -18,8 +18,8 @@ var (
 
 // budget bounds the bytes of all whole answers in memory together.
 type budget struct {
-	limit int64 // 0 = none
-	held  atomic.Int64
+	limit int64         // 0 = none
+	held  *atomic.Int64 // also by the clients before and after
 }
 
 func (b *budget) take(n int64) bool {

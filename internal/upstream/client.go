@@ -43,14 +43,15 @@ type Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 type Client struct {
 	opt     Options
 	start   time.Time                // what the times in plain count from
-	plain   []atomic.Int64           // by endpoint index: until when it is sent no stream_options
+	plain   []*atomic.Int64          // by endpoint index: until when it is sent no stream_options
 	answers budget                   // of whole answers in memory
 	largest int                      // bytes of one of them
 	event   int                      // bytes of one event of a stream, 0 = the reader's own bound
 	targets []target                 // by endpoint index; empty for local endpoints
 	engines []atomic.Pointer[engine] // by endpoint index; the engine that a local endpoint last had
-	clients map[*hearth.Provider]*http.Transport
-	local   *http.Transport
+	clients map[*hearth.Provider]*pool
+	local   *pool
+	trust   trust // whom local may reach
 }
 
 // target is where an endpoint's requests go. It is shared by all attempts and never written to.
@@ -58,6 +59,7 @@ type target struct {
 	url     *url.URL
 	header  http.Header
 	rt      http.RoundTripper
+	pool    *pool    // what rt is; nil in tests without one
 	secrets []string // what must not be told to a caller, whatever the upstream's text says
 }
 
@@ -70,15 +72,28 @@ type engine struct {
 
 // New makes a client for the catalog.
 func New(c *hearth.Catalog, o Options) (*Client, error) {
+	cl := &Client{answers: budget{held: new(atomic.Int64)}, start: time.Now(), largest: maxAnswerBody}
+	return cl.fill(c, o, nil, nil)
+}
+
+// fill makes the rest of a client. Endpoint i is endpoint from[i] of the client before, -1 = of none.
+func (c *Client) fill(cat *hearth.Catalog, o Options, before *Client, from []int) (*Client, error) {
 	if o.KeepAlive <= 0 {
 		o.KeepAlive = 10 * time.Second
 	}
-	cl := &Client{
-		opt: o, targets: make([]target, len(c.Endpoints)), engines: make([]atomic.Pointer[engine], len(c.Endpoints)),
-		plain: make([]atomic.Int64, len(c.Endpoints)), clients: make(map[*hearth.Provider]*http.Transport), local: localTransport(trusted(c), o.LocalDial),
-		start: time.Now(), answers: budget{limit: o.AnswerTotal}, largest: maxAnswerBody,
+	c.opt, c.answers.limit, c.trust = o, o.AnswerTotal, trusted(cat)
+	c.targets, c.engines = make([]target, len(cat.Endpoints)), make([]atomic.Pointer[engine], len(cat.Endpoints))
+	c.plain, c.clients = make([]*atomic.Int64, len(cat.Endpoints)), make(map[*hearth.Provider]*pool)
+	if before != nil {
+		c.inherit(before, cat, from)
 	}
-	for _, e := range c.Endpoints {
+	if c.local == nil {
+		c.local = &pool{Transport: localTransport(c.trust, o.LocalDial)}
+	}
+	for i, e := range cat.Endpoints {
+		if c.plain[i] == nil {
+			c.plain[i] = new(atomic.Int64)
+		}
 		if e.Local() {
 			continue
 		}
@@ -86,18 +101,18 @@ func New(c *hearth.Catalog, o Options) (*Client, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read base_url of provider %q: %w", e.Provider.Slug, err)
 		}
-		if cl.clients[e.Provider] == nil {
-			cl.clients[e.Provider] = externalTransport(e.Provider.Limits.Connect, o.Dial)
+		if c.clients[e.Provider] == nil {
+			c.clients[e.Provider] = &pool{Transport: externalTransport(e.Provider.Limits.Connect, o.Dial)}
 		}
-		t := target{url: u, header: baseHeader(o.Agent, e.Provider.APIKey), rt: cl.clients[e.Provider]}
+		t := target{url: u, header: baseHeader(o.Agent, e.Provider.APIKey), rt: c.clients[e.Provider], pool: c.clients[e.Provider]}
 		t.secrets = appendSecret(t.secrets, e.Provider.APIKey)
 		for k, v := range e.Provider.Headers {
 			t.header.Set(k, v.Reveal())
 			t.secrets = appendSecret(t.secrets, v)
 		}
-		cl.targets[e.Index] = t
+		c.targets[i] = t
 	}
-	return cl, nil
+	return c, nil
 }
 
 // appendSecret adds what is long enough to be a secret: a short header value such as "1" stands in every text.
@@ -137,16 +152,16 @@ func (c *Client) targetOf(call *Call) (*target, error) {
 		return &c.targets[i], nil
 	}
 	if e := c.engines[i].Load(); e != nil && e.base == call.EngineURL && e.key == call.EngineKey {
-		return &e.target, nil
+		return e.via(call.Transport), nil
 	}
 	u, err := url.Parse(strings.TrimSuffix(call.EngineURL, "/") + "/v1/chat/completions")
 	if err != nil {
 		return nil, fmt.Errorf("read the engine's address: %w", err)
 	}
 	e := &engine{base: call.EngineURL, key: call.EngineKey}
-	e.target = target{url: u, header: baseHeader(c.opt.Agent, call.EngineKey), rt: c.local, secrets: appendSecret(nil, call.EngineKey)}
+	e.target = target{url: u, header: baseHeader(c.opt.Agent, call.EngineKey), rt: c.local, pool: c.local, secrets: appendSecret(nil, call.EngineKey)}
 	c.engines[i].Store(e)
-	return &e.target, nil
+	return e.via(call.Transport), nil
 }
 
 // baseHeader is the allow-list of what goes upstream: nothing of the caller's headers does.

@@ -101,6 +101,7 @@ func (t *target) ask(ctx context.Context, route string, body []byte, done func()
 	if err != nil {
 		return fmt.Errorf("ask the engine at %s: %s", route, judgeSend(err, context.Cause(ctx)).Message)
 	}
+	defer t.pool.left()
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("the engine answered %d at %s", resp.StatusCode, route)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -125,7 +126,7 @@ func TestReadAll(t *testing.T) {
 		length := rapid.SampledFrom([]int64{-1, int64(size)}).Draw(rt, "length")
 		limit := rapid.SampledFrom([]int64{0, 4 << 10, 1 << 20, 8 << 20}).Draw(rt, "limit")
 		body := bytes.Repeat([]byte("x"), size)
-		b := budget{limit: limit}
+		b := budget{limit: limit, held: new(atomic.Int64)}
 		sh := share{of: &b}
 		got, err := readAll(bytes.NewReader(body), length, maxAnswerBody, &sh)
 		switch {
@@ -150,7 +151,7 @@ func TestReadAll_Bound(t *testing.T) {
 	body := make([]byte, most+1)
 	for size, want := range map[int]error{most: nil, most + 1: errTooLarge} {
 		for _, length := range []int64{-1, int64(size)} {
-			var b budget
+			b := budget{held: new(atomic.Int64)}
 			got, err := readAll(bytes.NewReader(body[:size]), length, most, &share{of: &b})
 			if !errors.Is(err, want) || err == nil && len(got) != size {
 				t.Errorf("%d bytes of %d: %v", len(got), size, err)

@@ -15,6 +15,9 @@ type Call struct {
 	Endpoint  *hearth.Endpoint
 	EngineURL string        // local endpoints: the engine's base URL, without /v1
 	EngineKey hearth.Secret // local endpoints: what the engine wants as its API key
+	// Transport reaches an engine that is not to be reached like those of this machine; nil = it is one of them.
+	Transport http.RoundTripper
+	Wait      time.Duration // how long the request may wait for its engine over there: what is waited does not count
 	// Body is what is sent. It must not be written to before Done is called: an upstream may answer, or fail, before
 	// all of it is sent, and the connection's own goroutine may then still be reading it.
 	Body []byte
@@ -65,10 +68,11 @@ func (c *Client) Open(ctx context.Context, call *Call) (*Opened, *Failure, error
 		f := judgeSend(err, nil)
 		return nil, &f, nil
 	}
-	op := &opening{client: c, target: t, call: call, w: watch(ctx, call.Endpoint.Provider.Limits.Total), began: time.Now()}
+	op := &opening{client: c, target: t, call: call, w: watch(ctx, call.longer(call.Endpoint.Provider.Limits.Total)), began: time.Now()}
 	o, f := op.open()
 	if o == nil || o.Stream == nil {
 		op.w.close()
+		t.pool.left()
 	}
 	if ctx.Err() != nil && (f != nil || o.Cut != nil) {
 		return nil, nil, context.Cause(ctx)
@@ -135,7 +139,7 @@ func (op *opening) arm() {
 		d, cause = op.call.Endpoint.Provider.Limits.FirstByte, errFirstByte
 	}
 	if d > 0 {
-		d = max(d-time.Since(op.began), time.Nanosecond)
+		d = max(op.call.longer(d)-time.Since(op.began), time.Nanosecond)
 	}
 	op.w.arm(d, cause)
 }

@@ -23,6 +23,7 @@ type Stream struct {
 	UpstreamID string
 
 	w       *watchdog
+	pool    *pool // of the connection
 	body    timedBody
 	events  *sse.Reader
 	stamp   *dialect.Stamp
@@ -303,6 +304,7 @@ func (s *Stream) close() {
 	s.w.close()
 	s.share.free()
 	_ = s.body.Close()
+	s.pool.left()
 	s.events.Close()
 	if cap(s.buf) <= keepBuffer {
 		*s.own = s.buf[:0]
