@@ -61,12 +61,16 @@ func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange,
 
 	opened, failure, err := r.upstream.Open(ctx, &call)
 	o.Latency = time.Since(start)
+	sent = sent.Add(x.waitedElsewhere(&g.lease, &o))
 	switch {
 	case err != nil:
 		o.left(err)
 	case failure != nil:
 		o.failed(failure)
 		x.tally.add(failure)
+		if o.Skip.Slot() && g.lease.Remote && !failure.Loading { // as if the slot were one of this machine
+			x.tally.tried--
+		}
 		r.alert(e, failure)
 	case opened.Cut != nil:
 		o.broken(opened.Cut)
@@ -105,7 +109,10 @@ func (r *Relay) obtain(ctx context.Context, x *exchange, c *hearth.Candidate, ca
 	if e.Slot != nil && !r.lease(ctx, x, e, &g.lease, o, hasNext) {
 		return false
 	}
-	call.EngineURL, call.EngineKey = g.lease.URL, g.lease.APIKey
+	call.EngineURL, call.EngineKey, call.Transport = g.lease.URL, g.lease.APIKey, g.lease.Transport
+	if g.lease.Remote {
+		call.Wait = min(x.waitLeft, e.Slot.Wait)
+	}
 	take := r.health.Take
 	if c.LastResort {
 		take = r.health.TakeAnyway
@@ -126,7 +133,9 @@ func (r *Relay) obtain(ctx context.Context, x *exchange, c *hearth.Candidate, ca
 // lease asks for a place in the endpoint's slot. Without one the attempt says why, in the slot's word.
 func (r *Relay) lease(ctx context.Context, x *exchange, e *hearth.Endpoint, lease *slot.Lease, o *outcome, hasNext bool) bool {
 	asked := time.Now()
-	got, err := r.fleet.Acquire(ctx, slot.Ask{Slot: e.Slot, Key: x.key.ID, Budget: min(x.waitLeft, e.Slot.Wait), HasNext: hasNext})
+	got, err := r.fleet.Acquire(ctx, slot.Ask{
+		Slot: e.Slot, Key: x.key.ID, Budget: min(x.waitLeft, e.Slot.Wait), HasNext: hasNext, Generation: x.gen.ID,
+	})
 	o.SlotWait = time.Since(asked)
 	x.waitLeft = max(x.waitLeft-o.SlotWait, 0)
 	if err == nil {
@@ -202,18 +211,22 @@ func shuttingDown() *hearth.Error {
 // broken notes a failure that comes too late for another candidate.
 func (o *outcome) broken(f *upstream.Failure) {
 	o.failed(f)
-	o.Verdict, o.failure = hearth.Broken, f
+	o.Verdict, o.failure, o.Skip = hearth.Broken, f, ""
 }
 
 // failed notes a failure, and what it means for the endpoint's health.
 func (o *outcome) failed(f *upstream.Failure) {
+	word := elsewhere(f)
 	o.Verdict, o.Status, o.Message, o.TimedOut = hearth.TryNext, f.Status, f.Message, f.TimedOut
 	o.Blame, o.RetryAfter = f.Blame, min(f.RetryAfter, health.MaxRetryAfter) // the caller is told what we wait ourselves
 	if f.Raw != "" {
 		o.Message += ": " + f.Raw
 	}
 	if f.Loading {
-		o.Status, o.Skip = 0, hearth.SkipLoading
+		word = hearth.SkipLoading
+	}
+	if word != "" {
+		o.Status, o.Skip = 0, word
 	}
 	switch f.Blame {
 	case hearth.BlameEndpoint:

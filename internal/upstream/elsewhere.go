@@ -1,0 +1,24 @@
+package upstream
+
+import (
+	"net/http"
+	"time"
+)
+
+// via is the engine as it is reached by a transport, nil = like the engines of this machine.
+func (e *engine) via(rt http.RoundTripper) *target {
+	if rt == nil {
+		return &e.target
+	}
+	t := e.target
+	t.rt = rt
+	return &t
+}
+
+// longer is a limit, 0 = none, with the time in it that the request may wait before it is its engine's.
+func (c *Call) longer(limit time.Duration) time.Duration {
+	if limit <= 0 {
+		return limit
+	}
+	return limit + c.Wait
+}
