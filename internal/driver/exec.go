@@ -55,7 +55,7 @@ type process struct {
 	output output
 	died   chan struct{} // closed when the process that was ready, or else the last one, has ended
 	exited chan struct{} // closed when what it left behind has ended too
-	err    error         // how it ended; set before exited is closed
+	err    error         // how it ended; set before died is closed
 
 	mu       sync.Mutex
 	cmd      *exec.Cmd // nil: adopted
@@ -89,9 +89,9 @@ func (p *process) supervise() {
 		if child == nil {
 			p.err = p.watch(r.leader())
 		} else {
-			awaitExit(r.PID)
+			p.err = awaitExit(r.PID)
 		}
-		if p.served() {
+		if p.err != nil && p.served() {
 			dead() // there will be no other
 		}
 		if !p.clear(child != nil, r) { // while a child is not buried, its group can be nobody else's
@@ -99,7 +99,9 @@ func (p *process) supervise() {
 		}
 		if child != nil {
 			_ = child.Wait() // the process state says more
-			p.err = exitError(child.ProcessState)
+			if p.err == nil {
+				p.err = exitError(child.ProcessState)
+			}
 		}
 		if try == bindTries || !p.bindFailed(child, r) {
 			return

@@ -41,7 +41,7 @@ func (d *Drivers) http(s *hearth.Slot, dial dialer) (orders, error) {
 	case sglang:
 		return &releaser{api: a}, nil
 	case ollama:
-		return &ollamaLoader{a}, nil
+		return &ollamaLoader{api: a}, nil
 	case llamaServer:
 		return &router{a}, nil
 	case lmStudio:

@@ -167,11 +167,15 @@ func (r *releaser) status(ctx context.Context) (alive, error) {
 }
 
 // ollamaLoader has an Ollama load a model for good, and unload it.
-type ollamaLoader struct{ *api }
+type ollamaLoader struct {
+	*api
+	cut bool // a load was given up
+}
 
 func (o *ollamaLoader) start(ctx context.Context) error {
 	answer, err := o.keep(ctx, -1)
 	if err != nil {
+		o.cut = ctx.Err() != nil
 		return notThere(err)
 	}
 	if !answer.ok() {
@@ -190,8 +194,10 @@ func (o *ollamaLoader) keep(ctx context.Context, alive int) (reply, error) {
 	return o.call(ctx, http.MethodPost, "/api/generate", body, act.Headers)
 }
 
+// stop unloads the model, whether it is listed or not: one that is being loaded is in no list. The server gives up a load
+// whose client has left, a little later; it must have been quiet for a while then.
 func (o *ollamaLoader) stop(ctx context.Context, _ time.Duration, _ <-chan struct{}) error {
-	answer, err := o.keep(ctx, 0) // in any case: while a model is loaded, the server does not list it
+	answer, err := o.keep(ctx, 0)
 	switch {
 	case unreachable(err) && ctx.Err() == nil:
 		return nil
@@ -200,12 +206,14 @@ func (o *ollamaLoader) stop(ctx context.Context, _ time.Duration, _ <-chan struc
 	case !answer.ok() && answer.status != http.StatusNotFound:
 		return answer.fault("unloading the model")
 	}
+	quiet := time.Now()
 	return until(ctx, func() (bool, error) {
 		state, err := o.status(ctx)
 		if state == runs {
+			quiet = time.Now()
 			_, err = o.keep(ctx, 0) // it was still being loaded when it was asked
 		}
-		return state == runsNot, err
+		return state == runsNot && (!o.cut || time.Since(quiet) >= loadSettle), err
 	})
 }
 

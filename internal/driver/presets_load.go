@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// loadSettle is how long a router may say after an order to load that the model is not being loaded.
+// loadSettle is how long a router may say after an order to load that the model is not being loaded, and how long an Ollama
+// may take to give up a load.
 const loadSettle = 2 * time.Second
 
 // router is a llama-server that runs one child process per model. It takes orders at once and carries them out later.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"unsafe"
+
+	"myip.co.kr/hearth/internal/slot"
 )
 
 // maxEnviron bounds what is read of a process's environment: the kernel lets it be no larger.
@@ -150,17 +152,35 @@ func openFiles(pid int) []string {
 }
 
 // awaitExit returns when the child has ended, without burying it: until then its number, and that of its group, are
-// nobody else's.
-func awaitExit(pid int) {
+// nobody else's. The error is how it ended, nil if that is not known yet.
+func awaitExit(pid int) error {
 	const byPID = 1
-	var info [128]byte // siginfo_t
+	var info [128 / 4]int32 // siginfo_t
 	for {
 		_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, byPID, uintptr(pid), uintptr(unsafe.Pointer(&info)),
 			syscall.WEXITED|syscall.WNOWAIT, 0, 0)
-		if !errors.Is(errno, syscall.EINTR) {
-			return
+		switch {
+		case errors.Is(errno, syscall.EINTR):
+		case errno != 0:
+			return nil
+		default:
+			return endOf(&info)
 		}
 	}
+}
+
+// endOf reads how a child ended from its siginfo_t: si_code, and si_status behind si_pid and si_uid in a union that is
+// aligned like a pointer.
+func endOf(info *[128 / 4]int32) error {
+	const exited, killed, dumped = 1, 2, 3
+	status := info[3+int(unsafe.Sizeof(uintptr(0)))/8+2]
+	switch info[2] {
+	case exited:
+		return &slot.ExitError{Code: int(status)}
+	case killed, dumped:
+		return &slot.ExitError{Code: -1, Signal: syscall.Signal(status).String()}
+	}
+	return nil
 }
 
 // unseen is never needed: there is /proc.

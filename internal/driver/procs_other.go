@@ -20,7 +20,7 @@ func bootID() string { return "" }
 func holders([]proc, string) []proc { return nil }
 
 // awaitExit returns at once: the caller's own waiting buries the child.
-func awaitExit(int) {}
+func awaitExit(int) error { return nil }
 
 // listeners cannot tell who listens.
 func listeners(int) ([]string, error) { return nil, errors.ErrUnsupported }

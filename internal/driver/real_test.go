@@ -120,9 +120,10 @@ func TestRealOllama(t *testing.T) {
 	dir, port := t.TempDir(), somePort(t)
 	env := []string{"OLLAMA_HOST=" + addr(port), "OLLAMA_MODELS=" + filepath.Join(dir, "models"), "HOME=" + dir, "OLLAMA_CONTEXT_LENGTH=2048"}
 	url := background(t, port, "/", env, v[0], "serve")
-	for _, name := range []string{"tiny-a", "tiny-b"} {
+	create := func(name, gguf string) {
+		t.Helper()
 		file := filepath.Join(dir, name+".modelfile")
-		if err := os.WriteFile(file, []byte("FROM "+tiny(t, v[1], dir, name)+"\nPARAMETER num_thread 1\n"), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte("FROM "+gguf+"\nPARAMETER num_thread 1\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		cmd := exec.CommandContext(t.Context(), v[0], "create", name, "-f", file)
@@ -131,10 +132,28 @@ func TestRealOllama(t *testing.T) {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
+	for _, name := range []string{"tiny-a", "tiny-b"} {
+		create(name, tiny(t, v[1], dir, name))
+	}
 	ask := func(name string) *hearth.Slot {
 		return &hearth.Slot{Name: name, Driver: HTTP, Preset: ollama, Engine: ollama, URL: url, UpstreamModel: name, Node: &hearth.Node{Name: name}, Model: &hearth.Model{ID: "acme/" + name}}
 	}
 	realSwap(t, ask, 2048)
+	t.Run("a load that is given up leaves nothing", func(t *testing.T) {
+		big := filepath.Join(dir, "big.gguf")
+		if out, err := exec.CommandContext(t.Context(), v[1], "-o", big, "-name", "big", "-layers", "40", "-ffn", "8192").CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		create("big", big)
+		e := start(t, ask("big"))
+		eventually(t, "a runner is started", func() bool { return runners(t, v[0]) > 0 })
+		begin := time.Now()
+		stop(t, e)
+		t.Logf("stopped after %v", time.Since(begin))
+		if n := runners(t, v[0]); n > 0 {
+			t.Errorf("%d runners are left", n)
+		}
+	})
 	t.Run("a model that is not there", func(t *testing.T) {
 		if why, _ := failure(t, ask("nope")); !strings.Contains(why, "status 404") {
 			t.Errorf("%s", why)
@@ -151,6 +170,22 @@ func TestRealOllama(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	})
+}
+
+// runners counts the processes of a program that are no server: each holds a model.
+func runners(t *testing.T, program string) (n int) {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range all {
+		b, _ := os.ReadFile(file)
+		if strings.HasPrefix(string(b), program+"\x00runner") {
+			n++
+		}
+	}
+	return n
 }
 
 // TestRealRouter loads and unloads in a real llama-server in router mode.
