@@ -99,7 +99,7 @@ func (st *state) elapse(now time.Time) {
 
 // limited says whether those who use the engine will be told to leave.
 func (p *place) limited() bool {
-	return p.inflight > 0 && !p.cut && !p.cutAt.IsZero()
+	return p.inflight > 0 && !p.cut && !p.cutAt.IsZero() && (p.state == hearth.SlotReady || p.state == hearth.SlotDraining)
 }
 
 // recover ends a back-off that is over.
