@@ -7,7 +7,7 @@
 // Tags: yaml is the key; default is the value of an absent key; example is shown in the manual; min and max
 // bound what may be written; enum lists the words allowed; need marks keys that must be there; env marks text in
 // which ${env:NAME} is replaced ("filled": by something that is not empty); defaults changes defaults of the struct
-// below ("key=value").
+// below ("key=value"); reload:"restart" marks keys whose new value a running gateway cannot take.
 package config
 
 import (
@@ -24,10 +24,10 @@ import (
 type Config struct {
 	// Listen is the address on which callers are served, as host:port. Keep the default while a reverse proxy on
 	// the same machine does TLS; use ":8800" to serve every network.
-	Listen string `yaml:"listen" default:"127.0.0.1:8800" example:"\":8800\""`
+	Listen string `yaml:"listen" default:"127.0.0.1:8800" example:"\":8800\"" reload:"restart"`
 	// DataDir is the directory for the journal and the database; it is created if it is not there. A relative path
 	// starts at the directory of the configuration file.
-	DataDir string `yaml:"data_dir" default:"hearth-data" example:"/var/lib/hearth" env:"yes"`
+	DataDir string `yaml:"data_dir" default:"hearth-data" example:"/var/lib/hearth" env:"yes" reload:"restart"`
 	// Currency is the billing currency, a three-letter ISO code: every cost and every price a caller sees is in it,
 	// and prices of slots are written in it.
 	Currency string `yaml:"currency" default:"USD" example:"KRW"`
@@ -41,7 +41,7 @@ type Config struct {
 	// GenerationPrefix begins every generation id.
 	GenerationPrefix string `yaml:"generation_prefix" default:"gen-"`
 	// KeyPrefix begins every API key made here.
-	KeyPrefix string `yaml:"key_prefix" default:"sk-myip-"`
+	KeyPrefix string `yaml:"key_prefix" default:"sk-myip-" reload:"restart"`
 	// PublicCatalog lets callers without a key read the lists of models, endpoints and providers.
 	PublicCatalog bool `yaml:"public_catalog" default:"true"`
 	// CORSOrigins are the web origins whose pages may call the gateway from a browser; "*" is every origin. An
@@ -65,7 +65,7 @@ type Config struct {
 	// Models adds details to models. A model that a slot or a provider serves need not be listed.
 	Models []Model `yaml:"models"`
 	// NodeServer is for hearth node alone, on a GPU machine whose gateway runs elsewhere.
-	NodeServer *NodeServer `yaml:"node_server"`
+	NodeServer *NodeServer `yaml:"node_server" reload:"restart"`
 	// Records says how the record of each request is kept.
 	Records Records `yaml:"records"`
 	// Shutdown says how the process ends on SIGTERM.
@@ -87,6 +87,7 @@ type Config struct {
 	KeepAlive time.Duration `yaml:"keep_alive" default:"10s" min:"5s" max:"10m"`
 
 	origin origin
+	files  []string // that held secrets
 }
 
 // Margin is a share on top of a price: 0.05 is five per cent.
@@ -106,11 +107,11 @@ type Local struct {
 	// them, from public addresses only and at most 20 MiB each, and puts the data into the request.
 	MediaURLs string `yaml:"media_urls" default:"refuse" enum:"refuse fetch"`
 	// PortRange are the ports of which the engines that the gateway starts get theirs, from-to.
-	PortRange string `yaml:"port_range" default:"18100-18899" example:"20000-20099"`
+	PortRange string `yaml:"port_range" default:"18100-18899" example:"20000-20099" reload:"restart"`
 	// LockDir is the directory of the locks that keep two gateways off one node; all gateways of the machine must use the
 	// same one. Default: $XDG_RUNTIME_DIR/hearth, else /run/lock/hearth, else hearth-<user id> in the directory for
 	// temporary files.
-	LockDir string `yaml:"lock_dir" env:"yes" example:"/run/lock/hearth"`
+	LockDir string `yaml:"lock_dir" env:"yes" example:"/run/lock/hearth" reload:"restart"`
 }
 
 // Limits bound one attempt at one endpoint; 0 means no limit.
@@ -163,10 +164,10 @@ type Model struct {
 type Records struct {
 	// Durability says what a finished record survives. process: the end of the process, however it comes; the disk
 	// follows within 50 ms. power: also a power cut, at the price of a disk write before each answer ends.
-	Durability string `yaml:"durability" default:"process" enum:"process power"`
+	Durability string `yaml:"durability" default:"process" enum:"process power" reload:"restart"`
 	// MaxJournal bounds the disk space of records that are not yet in the database. When it is used up, requests
 	// are refused with 503 overloaded rather than served without a record.
-	MaxJournal Size `yaml:"max_journal" default:"1GiB" min:"1MiB" max:"1TiB"`
+	MaxJournal Size `yaml:"max_journal" default:"1GiB" min:"1MiB" max:"1TiB" reload:"restart"`
 }
 
 // Shutdown says how the process ends on SIGTERM.

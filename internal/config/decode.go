@@ -18,7 +18,8 @@ type decoder struct {
 	report
 	getenv  func(string) (string, bool)
 	targets map[*ast.AliasNode]ast.Node
-	values  int // read so far
+	values  int      // read so far
+	files   []string // that hold secrets
 }
 
 // fieldRules are what the tags of a field say of its value.

@@ -103,6 +103,9 @@ then what is allowed but worth a second look.
   what it holds cannot change the structure of the file. A variable that is not set is an error.
 - **Secrets** never appear in an error, a log or a page. Keep them out of the file with ` + "`${env:NAME}` or `api_key_file`" + `.
 - **Relative paths** start at the directory of the configuration file.
+- **Reload.** ` + "`hearth serve`" + ` reads the file again on SIGHUP, and within seconds of a change of it or of a file that it takes a
+  secret from. All of it holds at once and no request fails, but keys marked *restart* keep their values until the next
+  start. A file with a mistake changes nothing; the log says what is wrong with it.
 - **Anchors and aliases** (` + "`&name`, `*name`, `<<: *name`" + `) work. A file may have 1 MiB and 30,000 words and signs.
 `
 
@@ -139,6 +142,9 @@ func describe(f reflect.StructField, comment string) (meaning, standard string) 
 	}
 	if e := f.Tag.Get("example"); e != "" {
 		meaning += " Example: `" + f.Tag.Get("yaml") + ": " + strings.ReplaceAll(e, "|", `\|`) + "`"
+	}
+	if needsRestart(f) {
+		meaning += " *restart*"
 	}
 	switch {
 	case f.Tag.Get("need") == "yes":

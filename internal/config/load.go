@@ -55,6 +55,7 @@ func Parse(name string, data []byte, getenv func(string) (string, bool), readFil
 	d.value("", root, reflect.ValueOf(c).Elem(), fieldRules{})
 	c.origin = d.origin
 	d.secretFiles(c, readFile)
+	c.files = d.files
 	c.locate(filepath.Dir(name))
 	k := &checker{report: &d.report, c: c}
 	k.check()
@@ -155,6 +156,7 @@ func (d *decoder) secretFile(path, key, dir, name string, into *hearth.Secret, r
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(dir, name)
 	}
+	d.files = append(d.files, name)
 	if readFile == nil {
 		d.add(here, "cannot be read here", "give the key in "+key)
 		return
