@@ -143,6 +143,7 @@ type pipeEngine struct {
 func (e *pipeEngine) URL() string             { return e.url }
 func (e *pipeEngine) Leave() error            { return nil }
 func (e *pipeEngine) APIKey() hearth.Secret   { return "" }
+func (e *pipeEngine) Died() <-chan struct{}   { return e.gone }
 func (e *pipeEngine) Exited() <-chan struct{} { return e.gone }
 func (e *pipeEngine) ExitError() error        { return nil }
 func (e *pipeEngine) LogTail() []string       { return nil }

@@ -22,7 +22,7 @@ type message struct {
 type answer struct {
 	slot    int
 	engine  Engine
-	cut     <-chan struct{}
+	ends    *ends
 	refusal *Refusal
 	err     error
 }
@@ -74,8 +74,29 @@ type node struct {
 // life is what the loop keeps of a place's engine.
 type life struct {
 	engine Engine // ready
-	cut    chan struct{}
+	ends   *ends  // of that engine
 	cancel context.CancelCauseFunc
+}
+
+// ends are what those who use an engine must know of its end. They are contexts for the sake of those who want to be
+// called, of whom there is one per request.
+type ends struct {
+	cut, gone       context.Context
+	cutNow, goneNow context.CancelFunc
+}
+
+func newEnds() *ends {
+	e := new(ends)
+	e.cut, e.cutNow = context.WithCancel(context.Background())
+	e.gone, e.goneNow = context.WithCancel(context.Background())
+	return e
+}
+
+// noMore tells those who use the engine that it is no more, or is being stopped.
+func (l *life) noMore() {
+	if l.ends != nil {
+		l.ends.goneNow()
+	}
 }
 
 // newNode makes a node whose slots are asleep, but for the engines that were found.
@@ -140,7 +161,9 @@ func (n *node) loop() {
 		case evCancelled:
 			delete(n.replies, m.id)
 		case evReady:
-			n.lives[m.slot].engine, n.lives[m.slot].cut = m.engine, make(chan struct{})
+			n.lives[m.slot].engine, n.lives[m.slot].ends = m.engine, newEnds()
+		case evDied, evEnded:
+			n.lives[m.slot].noMore()
 		case evReload:
 			n.renew(m.parts)
 		}
@@ -170,7 +193,7 @@ func (n *node) renew(parts []part) {
 func (n *node) carryOut(fx effect, now time.Time, timer *time.Timer) {
 	switch fx.kind {
 	case fxGrant:
-		n.answer(fx.id, answer{slot: fx.slot, engine: n.lives[fx.slot].engine, cut: n.lives[fx.slot].cut})
+		n.answer(fx.id, answer{slot: fx.slot, engine: n.lives[fx.slot].engine, ends: n.lives[fx.slot].ends})
 	case fxRefuse:
 		n.answer(fx.id, answer{refusal: fx.refusal})
 	case fxOrdered:
@@ -178,15 +201,17 @@ func (n *node) carryOut(fx effect, now time.Time, timer *time.Timer) {
 	case fxStart:
 		n.run(fx.slot, fx.run, nil)
 	case fxStop:
+		n.lives[fx.slot].noMore()
 		if fx.why != nil {
 			n.lives[fx.slot].cancel(fx.why)
 		} else {
 			n.lives[fx.slot].cancel(nil)
 		}
 	case fxLeave:
+		n.lives[fx.slot].noMore()
 		n.lives[fx.slot].cancel(errLeave)
 	case fxCut:
-		close(n.lives[fx.slot].cut)
+		n.lives[fx.slot].ends.cutNow()
 	case fxAlarm:
 		timer.Reset(fx.at.Sub(now))
 	}

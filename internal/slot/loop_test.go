@@ -99,6 +99,7 @@ func (e *memEngine) die(why error) {
 
 func (e *memEngine) URL() string             { return "http://" + e.model }
 func (e *memEngine) APIKey() hearth.Secret   { return "secret-of-" + hearth.Secret(e.model) }
+func (e *memEngine) Died() <-chan struct{}   { return e.gone }
 func (e *memEngine) Exited() <-chan struct{} { return e.gone }
 func (e *memEngine) ExitError() error        { return e.exit }
 func (e *memEngine) LogTail() []string       { return []string{"loading", "out of memory"} }

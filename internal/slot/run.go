@@ -56,6 +56,7 @@ func (r *run) live(ctx context.Context, eng Engine) {
 	if err == nil {
 		r.node.tell(message{event: event{kind: evReady, slot: r.slot, run: r.id, report: &report}, engine: eng})
 		err = r.check(ctx, eng, report)
+		err = r.died(ctx, eng, err)
 	}
 	r.givenUp(ctx, eng) // before the engine logs its end
 	if !errors.Is(context.Cause(ctx), errLeave) || !r.left(eng) {
@@ -115,6 +116,30 @@ func (r *run) check(ctx context.Context, eng Engine, last Report) error {
 	}
 }
 
+// died tells the node at once that the engine, which was ready, is of no use any more, and waits for what its driver still
+// has to see to. It returns why, as well as that can be said by then.
+func (r *run) died(ctx context.Context, eng Engine, err error) error {
+	if busy := (*BusyError)(nil); ctx.Err() != nil || errors.As(err, &busy) {
+		return err
+	}
+	end := ending{cause: "engine does not answer", detail: err.Error()}
+	if exit := (*ExitError)(nil); errors.As(err, &exit) {
+		end.cause = exit.Error() + "; see the gateway's log"
+	}
+	r.node.tell(message{event: event{kind: evDied, slot: r.slot, run: r.id, end: end}})
+	select {
+	case <-eng.Died():
+	default:
+		return err // it is still there
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-eng.Exited():
+		return err
+	}
+}
+
 // wait lets d pass, unless the engine ends or ctx does.
 func (r *run) wait(ctx context.Context, eng Engine, d time.Duration) error {
 	t := time.NewTimer(d)
@@ -123,6 +148,8 @@ func (r *run) wait(ctx context.Context, eng Engine, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-eng.Exited():
+		return exit(eng)
+	case <-eng.Died():
 		return exit(eng)
 	case <-t.C:
 		return nil
@@ -147,6 +174,8 @@ func (r *run) probe(ctx context.Context, eng Engine) (Report, error) {
 	case <-ctx.Done():
 		return Report{}, ctx.Err()
 	case <-eng.Exited():
+		return Report{}, exit(eng)
+	case <-eng.Died():
 		return Report{}, exit(eng)
 	case res := <-got:
 		if limited.Err() != nil && !res.Ready {

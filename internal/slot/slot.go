@@ -120,7 +120,7 @@ type Engine interface {
 	// Exited is closed when the engine has ended, whatever the reason, and nothing that it did not leave behind on purpose
 	// is left of it. It comes soon after Died.
 	Exited() <-chan struct{}
-	// ExitError says how the engine ended; it is valid after Exited. Its text is fit for a caller if it is an *ExitError.
+	// ExitError says how the engine ended; it is valid after Died, and after Exited. Its text is fit for a caller if it is an *ExitError.
 	ExitError() error
 	// LogTail returns the last lines that the engine wrote, for the operator.
 	LogTail() []string

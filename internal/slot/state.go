@@ -33,6 +33,7 @@ const (
 	evReleased              // a granted request is done: id
 	evReady                 // a probe said yes: slot, run, report
 	evReport                // a probe of an engine that was ready before: slot, run, report
+	evDied                  // a ready engine is of no use any more, something of it may be left: slot, run, end
 	evEnded                 // nothing of the run is left: it never came up, it exited or it was stopped: slot, run, end
 	evTick                  // the alarm rang
 	evOrder                 // an operator's order: slot, id, order

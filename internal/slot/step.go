@@ -22,6 +22,8 @@ func step(st *state, ev event) []effect {
 		st.ready(ev)
 	case evReport:
 		st.reported(ev)
+	case evDied:
+		st.died(ev)
 	case evEnded:
 		st.ended(ev)
 	case evOrder:
@@ -172,6 +174,15 @@ func (p *place) learn(f hearth.SlotFacts) {
 	p.facts.Warning = f.Warning
 }
 
+// died notes that a ready engine is of no use any more: nobody is sent to it from now on. Its place is free when nothing
+// of it is left.
+func (st *state) died(ev event) {
+	p := st.slots[ev.slot]
+	if p.run == ev.run && (p.state == hearth.SlotReady || p.state == hearth.SlotDraining) {
+		st.fail(p, ev.end.cause, ev.end.detail, ev.now)
+	}
+}
+
 // ended notes that nothing of a run is left. What it means depends on what was to be expected.
 func (st *state) ended(ev event) {
 	p := st.slots[ev.slot]
@@ -190,8 +201,11 @@ func (st *state) ended(ev event) {
 		p.failures = 0
 		st.move(p, hearth.SlotAsleep, ev.now, "the engine is gone")
 	case hearth.SlotFailed:
-		if ev.end.detail != "" { // a start that took too long: by now its log is known
+		if ev.end.detail != "" { // a start that took too long, or an engine that has died: by now its log is known
 			p.lastError = ev.end.detail
+		}
+		if ev.end.cause != "" && !ev.end.busy {
+			p.cause = ev.end.cause
 		}
 	}
 	p.run, p.inflight = 0, 0 // leases of this run are only remembered until they come back
