@@ -60,11 +60,17 @@ type asker struct {
 // page asks for a page and decodes it; ok is false for an answer that says nothing. The error is of the network or a
 // *refusedError.
 func (a asker) page(ctx context.Context, path string, into any) (ok bool, err error) {
-	status, body, err := a.get(ctx, a.base+path, a.key)
-	if errors.Is(err, errTooLong) || err == nil && (status != http.StatusOK || decode(body, into) != nil) {
-		return false, nil
+	status, body, err := a.whole(ctx, path)
+	return err == nil && status == http.StatusOK && decode(body, into) == nil, err
+}
+
+// whole asks for a page; one that is too long says nothing.
+func (a asker) whole(ctx context.Context, path string) (status int, body []byte, err error) {
+	status, body, err = a.get(ctx, a.base+path, a.key)
+	if errors.Is(err, errTooLong) {
+		return status, nil, nil
 	}
-	return err == nil, err
+	return status, body, err
 }
 
 // decode reads what an engine wrote: doubtful JSON is taken for what it says, and other kinds of values than expected
@@ -235,13 +241,13 @@ func (a asker) tabby(ctx context.Context) (models []offer, ok bool, err error) {
 			Parallel count `json:"max_batch_size"`
 		} `json:"parameters"`
 	}
-	status, body, err := a.get(ctx, a.base+"/v1/model", a.key)
+	status, body, err := a.whole(ctx, "/v1/model")
 	switch {
-	case err != nil && !errors.Is(err, errTooLong):
+	case err != nil:
 		return nil, false, err
 	case status == http.StatusServiceUnavailable || status == http.StatusBadRequest: // no model is loaded
 		return nil, true, nil
-	case err != nil || status != http.StatusOK || decode(body, &page) != nil || page.ID == "":
+	case status != http.StatusOK || decode(body, &page) != nil || page.ID == "":
 		return nil, false, nil
 	}
 	return []offer{{names: []string{string(page.ID)}, kind: tabbyAPI, state: loaded, window: int(page.Params.Window), parallel: int(page.Params.Parallel)}}, true, nil

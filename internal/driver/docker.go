@@ -180,31 +180,30 @@ func (i inspected) exit() error {
 	return err
 }
 
-// watch has the daemon tell when the container ends.
+// watch has the daemon tell when the container ends. What it does not tell, the next probe will see.
 func (c *container) watch(ctx context.Context) error {
 	r, err := c.call(ctx, http.MethodPost, "/wait?condition=not-running")
-	switch {
-	case ctx.Err() != nil:
-		return nil
-	case errors.Is(err, errNoContainer):
-		return err
-	case err != nil || !r.ok():
-		return nil // then the next probe will see it
+	gone := errors.Is(err, errNoContainer)
+	if !gone && (err != nil || !r.ok()) || ctx.Err() != nil {
+		return nil //nolint:nilerr // it cannot tell
 	}
-	i, err := c.inspect(ctx)
-	if err == nil && i.State.Status != "running" {
-		return i.exit()
+	var i inspected
+	if !gone {
+		i, err = c.inspect(ctx)
+		gone = errors.Is(err, errNoContainer)
 	}
 	var said struct {
 		Code int `json:"StatusCode"`
 	}
-	if errors.Is(err, errNoContainer) {
+	switch {
+	case gone:
 		return err
+	case err == nil && i.State.Status != "running":
+		return i.exit()
+	case decode(r.body, &said) == nil:
+		return &slot.ExitError{Code: said.Code} // it has been started again by somebody else
 	}
-	if decode(r.body, &said) != nil {
-		return nil
-	}
-	return &slot.ExitError{Code: said.Code} // it has been started again by somebody else
+	return nil
 }
 
 // logTail asks for the last lines of the container.

@@ -118,7 +118,7 @@ func (d *fakeDocker) start(w http.ResponseWriter, _ *http.Request) {
 	srv := &http.Server{Handler: engine.New(d.conf), ReadHeaderTimeout: time.Minute}
 	ended := d.ended
 	go func() {
-		go srv.Serve(ln) //nolint:errcheck // it ends with the container
+		go srv.Serve(ln) // it ends with the container
 		<-ctx.Done()
 		srv.Close()
 		close(ended)

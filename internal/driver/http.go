@@ -125,8 +125,7 @@ func (a *api) send(ctx context.Context, method, address string, body []byte, hea
 	status, answer, err := a.probe.do(req)
 	var refused *refusedError
 	switch {
-	case errors.As(err, &refused), errors.Is(err, errTooLong):
-		err = nil
+	case errors.As(err, &refused), errors.Is(err, errTooLong): // the status has answered
 	case err != nil:
 		if e := (*url.Error)(nil); errors.As(err, &e) { // without the address, which may hold a secret
 			err = e.Err
