@@ -24,8 +24,9 @@ import (
 type ServerOptions struct {
 	Catalog *hearth.Catalog
 	Fleet   *slot.Fleet
-	Token   hearth.Secret // that gateways must send
-	MaxBody int64         // bytes of one request body
+	Order   func(context.Context, slot.Order) error // carries out an operator's order; nil = the fleet does
+	Token   hearth.Secret                           // that gateways must send
+	MaxBody int64                                   // bytes of one request body
 	// Engines reaches the engines of this machine, and nothing else.
 	Engines *http.Transport
 	// Stall ends a request of which nothing can be read, or of whose answer nothing can be written, for so long; 0 = half a
@@ -56,6 +57,9 @@ func NewServer(o ServerOptions) *Server {
 	}
 	if o.Stall <= 0 {
 		o.Stall = 30 * time.Second
+	}
+	if o.Order == nil {
+		o.Order = o.Fleet.Order
 	}
 	s := &Server{o: o, token: sha256.Sum256([]byte(o.Token)), once: o.Engines.Clone()}
 	s.once.DisableKeepAlives = true
@@ -207,7 +211,7 @@ func (s *Server) order(w http.ResponseWriter, r *http.Request, at *hearth.Slot, 
 		}
 		o.For = d
 	}
-	err := s.o.Fleet.Order(r.Context(), o)
+	err := s.o.Order(r.Context(), o)
 	switch {
 	case errors.Is(err, slot.ErrNoSlot), errors.Is(err, slot.ErrNoNode):
 		refuse(w, http.StatusNotFound, err.Error())

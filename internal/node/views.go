@@ -34,6 +34,8 @@ func (s *Server) views(w http.ResponseWriter, r *http.Request) {
 			select {
 			case <-r.Context().Done():
 				return
+			case <-s.cutAll.Done():
+				return
 			case e, ok := <-events:
 				if !ok { // the fleet is closed: what this machine is doing is nothing now
 					panic(http.ErrAbortHandler)

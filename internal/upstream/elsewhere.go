@@ -3,6 +3,8 @@ package upstream
 import (
 	"net/http"
 	"time"
+
+	"myip.co.kr/hearth"
 )
 
 // via is the engine as it is reached by a transport, nil = like the engines of this machine.
@@ -21,4 +23,9 @@ func (c *Call) longer(limit time.Duration) time.Duration {
 		return limit
 	}
 	return limit + c.Wait
+}
+
+// LocalTransport reaches the engines of a catalog's slots, and nothing outside of the house, as a Client does.
+func LocalTransport(c *hearth.Catalog, dial Dialer) *http.Transport {
+	return localTransport(trusted(c), dial)
 }

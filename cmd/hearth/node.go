@@ -1,0 +1,46 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"myip.co.kr/hearth/internal/app"
+)
+
+type nodeCmd struct {
+	configFlag
+	logging
+}
+
+// Help is the long help of the command.
+func (nodeCmd) Help() string {
+	return `It owns the engines under nodes in the configuration: it starts and stops them, queues who waits for them, and lets
+gateways send requests to them. A gateway reaches it by a node with url and token. SIGTERM and SIGINT end it in order:
+requests in flight are finished, new ones are sent elsewhere; a second signal does not wait for them.`
+}
+
+// Run serves until a signal comes.
+func (c *nodeCmd) Run(ctx context.Context, std streams) error {
+	cfg, err := c.load()
+	if err != nil {
+		return err
+	}
+	log := c.logger(std.err)
+	for _, w := range cfg.Warnings() {
+		log.Warn("configuration: " + w.String())
+	}
+	calmGC()
+	quietStdlib()
+	ctx, hurry, stop := untilSignal(ctx)
+	defer stop()
+	n, err := app.OpenNode(ctx, cfg, app.Options{Log: log, Version: version(), LockDir: lockDir()})
+	if err != nil {
+		return interrupted(ctx, err)
+	}
+	ln, err := n.Listen()
+	if err != nil {
+		return errors.Join(err, n.Close(ctx))
+	}
+	log.Info("serving gateways", "address", ln.Addr().String(), "tls", cfg.NodeServer.TLSCert != "", "slots", n.Slots())
+	return n.Serve(ctx, ln, hurry)
+}
