@@ -22,10 +22,21 @@ import (
 // commands is the command line. Each command stands in a file of its own.
 type commands struct {
 	Serve   serveCmd   `cmd:"" help:"Run the gateway with your configuration."`
+	Node    nodeCmd    `cmd:"" help:"Run the slots of this machine for gateways on other ones."`
 	Demo    demoCmd    `cmd:"" help:"Run a gateway with simulated engines and providers, to try things out. Needs nothing, leaves nothing."`
 	Check   checkCmd   `cmd:"" help:"Check a configuration file and say everything that is wrong with it."`
 	Explain explainCmd `cmd:"" help:"Show the chain that a request would get, and why, without calling anybody."`
 	Keys    keysCmd    `cmd:"" help:"Create, list, change and disable API keys."`
+
+	Slots   slotsCmd   `cmd:"" group:"Slots of a running gateway" help:"Show what the slots do."`
+	Logs    logsCmd    `cmd:"" group:"Slots of a running gateway" help:"Print what a slot's engine wrote."`
+	Wake    wakeCmd    `cmd:"" group:"Slots of a running gateway" help:"Start a slot's engine."`
+	Sleep   sleepCmd   `cmd:"" group:"Slots of a running gateway" help:"Stop a slot's engine; the next request wakes it."`
+	Drain   drainCmd   `cmd:"" group:"Slots of a running gateway" help:"Stop a slot's engine and let no request in."`
+	Disable disableCmd `cmd:"" group:"Slots of a running gateway" help:"Take a slot out of all chains."`
+	Enable  enableCmd  `cmd:"" group:"Slots of a running gateway" help:"Let requests in again after drain or disable."`
+	Pause   pauseCmd   `cmd:"" group:"Slots of a running gateway" help:"Give a node back to its owner for a while."`
+	Resume  resumeCmd  `cmd:"" group:"Slots of a running gateway" help:"End a pause."`
 
 	Version kong.VersionFlag `help:"Print the version."`
 }
