@@ -93,7 +93,7 @@ func (c *serveCmd) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return interrupted(ctx, errors.Join(err, ln.Close()))
 	}
-	log.Info("serving", "address", "http://"+ln.Addr().String()+"/api/v1", "models", len(a.Catalog.Models), "slots", len(a.Catalog.Slots))
+	log.Info("serving", "address", "http://"+ln.Addr().String()+"/api/v1", "models", len(a.Catalog().Models), "slots", len(a.Catalog().Slots))
 	return a.Serve(ctx, ln, hurry)
 }
 

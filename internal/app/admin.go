@@ -25,7 +25,7 @@ func socketPath(dataDir string) string { return filepath.Join(dataDir, "admin.so
 // listenAdmin opens the socket on which the operator needs no key. The data directory is this process's own: a socket that
 // is there is a dead gateway's. Without one the gateway serves all the same, and the log says why.
 func (a *App) listenAdmin() {
-	path := socketPath(a.cfg.DataDir)
+	path := socketPath(a.config().DataDir)
 	ln, err := openSocket(path)
 	if err != nil {
 		a.log.Warn("there is no admin socket: hearth slots and its like need --url and an admin key", "path", path, "error", err)

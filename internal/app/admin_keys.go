@@ -119,7 +119,7 @@ func (a *App) adminRoutes(h http.Handler) http.Handler {
 }
 
 // keys are the keys as this gateway knows them.
-func (a *App) keys() *directKeys { return &directKeys{a.Accounts, a.store, a.Catalog} }
+func (a *App) keys() *directKeys { return &directKeys{a.Accounts, a.store, a.Catalog()} }
 
 // alter disables or changes a key.
 func (k *directKeys) alter(ctx context.Context, w changeWire) (hearth.Key, error) {

@@ -3,7 +3,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"myip.co.kr/hearth"
@@ -49,41 +49,48 @@ type Options struct {
 	WriteLimit time.Duration
 }
 
-// App is a built gateway. Serve runs it, Close ends what Serve did not.
+// App is a built gateway. Serve runs it, Reload changes its configuration, Close ends what Serve did not.
 type App struct {
-	Catalog  *hearth.Catalog
 	Accounts *account.Accounts
-	Server   *server.Server
+	Server   *server.Live
 
-	cfg      *config.Config
-	log      *slog.Logger
-	fleet    *slot.Fleet
-	upstream *upstream.Client
-	ledger   *ledger.Ledger
-	journal  *journal.Journal
-	store    *store.Store
-	orders   *orders
-	admin    net.Listener                  // nil = there is none
-	ending   chan struct{}                 // closed when the listeners are: answers without an end have to end
-	closers  []func(context.Context) error // in the order of Close
+	o       Options
+	log     *slog.Logger
+	now     atomic.Pointer[snapshot]
+	reloads reloads
+	fleet   *slot.Fleet
+	ledger  *ledger.Ledger
+	journal *journal.Journal
+	store   *store.Store
+	orders  *orders
+	admin   net.Listener                  // nil = there is none
+	ending  chan struct{}                 // closed when the listeners are: answers without an end have to end
+	closers []func(context.Context) error // in the order of Close
 }
+
+// Catalog is the one of the configuration that holds.
+func (a *App) Catalog() *hearth.Catalog { return a.now.Load().catalog }
+
+// config is the configuration that holds.
+func (a *App) config() *config.Config { return a.now.Load().cfg }
 
 // Open builds the gateway: data directory, database, journal, slots, routes. Nothing is started but what records need.
 func Open(ctx context.Context, cfg *config.Config, o Options) (a *App, err error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	a = &App{cfg: cfg, log: o.Log, ending: make(chan struct{})}
+	a = &App{o: o, log: o.Log, ending: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.Close(context.WithoutCancel(ctx)))
 		}
 	}()
-	if a.Catalog, err = cfg.Catalog(); err != nil {
+	first, err := newSnapshot(cfg)
+	if err != nil {
 		return a, err
 	}
-	salt, err := a.openRecords(ctx)
-	if err != nil {
+	a.now.Store(first)
+	if err := a.openRecords(ctx); err != nil {
 		return a, err
 	}
 	if err := a.firstKeys(ctx, o); err != nil {
@@ -93,23 +100,13 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (a *App, err error
 		return a, err
 	}
 	a.push(func(context.Context) error { return a.journal.Sync() }) // engines may take their time; records do not wait for them
-	if a.upstream, err = upstream.New(a.Catalog, upstreamOptions(cfg, o)); err != nil {
+	if first.upstream, err = upstream.New(first.catalog, upstreamOptions(cfg, o)); err != nil {
 		return a, err
 	}
-	opt, err := relayOptions(cfg)
-	if err != nil {
-		return a, err
-	}
-	opt.UserSalt, opt.WriteLimit = salt, cmp.Or(o.WriteLimit, writeLimit)
-	tracker, windows := health.NewTracker(a.Catalog), routing.NewWindows(len(a.Catalog.Endpoints))
-	rel := relay.New(opt, relay.Parts{
-		Catalog: a.Catalog, Fleet: a.fleet, Health: tracker, Upstream: a.upstream, Ledger: a.ledger, Windows: windows,
-		Media: fetcher(cfg, o.Version), Log: o.Log,
-	})
-	a.Server = server.New(server.Options{PublicCatalog: cfg.PublicCatalog, CORSOrigins: cfg.CORSOrigins}, server.Parts{
-		Catalog: a.Catalog, Relay: rel, Accounts: a.Accounts, Fleet: a.fleet, Health: tracker, Windows: windows, Log: o.Log,
-		Order: a.order, Ending: a.ending,
-	})
+	first.health, first.windows = health.NewTracker(first.catalog), routing.NewWindows(len(first.catalog.Endpoints))
+	first.media = fetcher(cfg, o.Version)
+	first.relay = relay.New(a.relayOptions(first), a.relayParts(first))
+	a.Server = server.NewLive(a.server(first))
 	a.listenAdmin()
 	return a, nil
 }
@@ -141,41 +138,42 @@ func relayOptions(cfg *config.Config) (relay.Options, error) {
 
 // openRecords opens the data directory, the journal (whose lock keeps a second gateway out), the database, the keys and
 // the ledger.
-func (a *App) openRecords(ctx context.Context) (salt []byte, err error) {
-	dir := a.cfg.DataDir
+func (a *App) openRecords(ctx context.Context) error {
+	cfg := a.config()
+	dir := cfg.DataDir
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make data_dir: %w", err)
+		return fmt.Errorf("make data_dir: %w", err)
 	}
 	durability := journal.Process
-	if a.cfg.Records.Durability == "power" {
+	if cfg.Records.Durability == "power" {
 		durability = journal.Power
 	}
 	j, err := journal.Open(journal.Options{
-		Dir: filepath.Join(dir, "journal"), MaxBytes: int64(a.cfg.Records.MaxJournal), Durability: durability, Log: a.log,
+		Dir: filepath.Join(dir, "journal"), MaxBytes: int64(cfg.Records.MaxJournal), Durability: durability, Log: a.log,
 	})
 	if errors.Is(err, journal.ErrInUse) {
-		return nil, fmt.Errorf("the data_dir %s is in use by another gateway: end that one, or give this one a data_dir of its own", dir)
+		return fmt.Errorf("the data_dir %s is in use by another gateway: end that one, or give this one a data_dir of its own", dir)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	a.journal = j
 	a.push(func(context.Context) error { return j.Close() })
-	st, err := OpenStore(ctx, a.cfg)
+	st, err := OpenStore(ctx, cfg)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	a.store = st
 	a.push(func(context.Context) error { return st.Close() })
-	if a.Accounts, err = account.Open(ctx, st, a.cfg.KeyPrefix); err != nil {
-		return nil, err
+	if a.Accounts, err = account.Open(ctx, st, cfg.KeyPrefix); err != nil {
+		return err
 	}
 	a.push(func(context.Context) error { a.Accounts.Close(); return nil })
 	if a.ledger, err = ledger.Open(ctx, j, st, a.log); err != nil {
-		return nil, err
+		return err
 	}
 	a.push(a.ledger.Close)
-	return st.Salt(), nil
+	return nil
 }
 
 // OpenStore opens the database of a configuration's data directory, which it makes if need be.
@@ -238,8 +236,8 @@ func (a *App) Close(ctx context.Context) error {
 		errs = append(errs, f(ctx))
 	}
 	a.closers = nil
-	if a.upstream != nil {
-		a.upstream.Close()
+	if s := a.now.Load(); s != nil && s.upstream != nil {
+		s.upstream.Close()
 	}
 	return errors.Join(errs...)
 }

@@ -46,9 +46,9 @@ func (a *App) Serve(ctx context.Context, ln net.Listener, hurry <-chan struct{})
 	case err := <-failed: // no new callers; those who are here are served to the end
 		failed <- err
 	case <-ctx.Done():
-		a.log.Info("shutting down", "lame_duck", a.cfg.Shutdown.LameDuck, "grace", a.cfg.Shutdown.Grace)
+		a.log.Info("shutting down", "lame_duck", a.config().Shutdown.LameDuck, "grace", a.config().Shutdown.Grace)
 		a.Server.Drain()
-		pause(a.cfg.Shutdown.LameDuck, hurry)
+		pause(a.config().Shutdown.LameDuck, hurry)
 	}
 	a.drain(srv, hurry, cancel)
 	stopAdmin()
@@ -83,7 +83,7 @@ func httpServer(base context.Context, h http.Handler, log *slog.Logger) *http.Se
 // drain closes the listener, refuses waiters and lets requests finish until the grace is over; those that outlast it get
 // an error event.
 func (a *App) drain(srv *http.Server, hurry <-chan struct{}, cancel context.CancelCauseFunc) {
-	grace, stop := context.WithTimeout(context.Background(), max(a.cfg.Shutdown.Grace, time.Millisecond))
+	grace, stop := context.WithTimeout(context.Background(), max(a.config().Shutdown.Grace, time.Millisecond))
 	defer stop()
 	go func() {
 		select {

@@ -12,22 +12,22 @@ import (
 // openSlots takes over or ends what an earlier gateway of the data directory left running, which can take as long as those
 // engines take to stop, and makes the slots. Nothing is started.
 func (a *App) openSlots(ctx context.Context, o Options) error {
-	orders, operator, err := openOrders(a.cfg.DataDir) // before anything is taken over
+	orders, operator, err := openOrders(a.config().DataDir) // before anything is taken over
 	if err != nil {
 		return err
 	}
 	a.orders = orders
 	drivers, err := driver.New(driver.Options{
-		Log: o.Log, Dir: filepath.Join(a.cfg.DataDir, "slots"), Ports: a.cfg.Local.Ports(), LockDir: cmp.Or(a.cfg.Local.LockDir, o.LockDir),
+		Log: o.Log, Dir: filepath.Join(a.config().DataDir, "slots"), Ports: a.config().Local.Ports(), LockDir: cmp.Or(a.config().Local.LockDir, o.LockDir),
 	})
 	if err != nil {
 		return err
 	}
-	adopted, err := drivers.Sweep(ctx, a.Catalog)
+	adopted, err := drivers.Sweep(ctx, a.Catalog())
 	if err != nil {
 		return err
 	}
-	a.fleet, err = slot.NewFleet(a.Catalog, slot.Options{
+	a.fleet, err = slot.NewFleet(a.Catalog(), slot.Options{
 		Driver: drivers.For, Lock: drivers.Lock, Adopted: adopted, Operator: operator, Log: o.Log,
 	})
 	if err != nil {

@@ -1,0 +1,123 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"myip.co.kr/hearth/internal/config"
+)
+
+// reloads is what came of changes of the configuration while the gateway runs.
+type reloads struct {
+	turn sync.Mutex // one reload at a time
+
+	mu      sync.Mutex
+	refused int       // files that could not be used, in all
+	err     error     // what was wrong with the last one, nil = it holds
+	at      time.Time // when that was found out
+	waiting string    // what needs a restart, "" = nothing
+}
+
+// Reload makes another configuration hold, for the requests that come from now on; who is there goes on under the one
+// that held when it came. What was learned of endpoints, connections and slots that are in both is kept. changes is all
+// that differs; what needs a restart keeps its value until then. An error means that nothing has changed.
+func (a *App) Reload(cfg *config.Config) (changes []config.Change, err error) {
+	a.reloads.turn.Lock()
+	defer a.reloads.turn.Unlock()
+	return a.reload(cfg)
+}
+
+// reload is Reload for who has the turn.
+func (a *App) reload(cfg *config.Config) (changes []config.Change, err error) {
+	was := a.now.Load()
+	holds, changes := cfg.Follow(was.cfg)
+	if config.Summary(changes, false) == "" {
+		return changes, nil
+	}
+	next, err := newSnapshot(holds)
+	if err != nil {
+		return nil, err
+	}
+	from := next.catalog.From(was.catalog)
+	if next.upstream, err = was.upstream.Next(next.catalog, upstreamOptions(holds, a.o), from); err != nil {
+		return nil, err
+	}
+	if err := a.fleet.Reload(next.catalog); err != nil { // the last that can fail, and the first to change something
+		return nil, err
+	}
+	next.health, next.windows = was.health.Next(next.catalog, from), was.windows.Next(from)
+	if next.media = was.media; holds.Local.MediaURLs != was.cfg.Local.MediaURLs {
+		next.media = fetcher(holds, a.o.Version)
+	}
+	next.relay = was.relay.Next(a.relayOptions(next), a.relayParts(next))
+	a.now.Store(next)
+	a.Server.Swap(a.server(next))
+	was.upstream.Retire(next.upstream)
+	return changes, nil
+}
+
+// ReloadFrom reads a configuration and makes it hold. What came of it is logged, counted, and shown to the operator; the
+// error is for callers that have more to say.
+func (a *App) ReloadFrom(read func() (*config.Config, error)) error {
+	a.reloads.turn.Lock() // before the file is read: of two reloads at once the later one has read the later file
+	defer a.reloads.turn.Unlock()
+	before := a.config()
+	cfg, err := read()
+	var changes []config.Change
+	if err == nil {
+		changes, err = a.reload(cfg)
+	}
+	a.reloads.note(err, changes)
+	if err != nil {
+		for _, line := range strings.Split(err.Error(), "\n") {
+			a.log.Error("configuration refused, the one before holds: " + line)
+		}
+		return err
+	}
+	known := map[string]bool{}
+	for _, w := range before.Warnings() {
+		known[w.Path+w.Message] = true
+	}
+	for _, w := range cfg.Warnings() {
+		if !known[w.Path+w.Message] {
+			a.log.Warn("configuration: " + w.String())
+		}
+	}
+	a.log.Info("configuration reloaded", "changes", config.Summary(changes, false), "needs_restart", config.Summary(changes, true))
+	return nil
+}
+
+func (r *reloads) note(err error, changes []config.Change) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.err, r.at = err, time.Now()
+	if err != nil {
+		r.refused++
+		return
+	}
+	r.waiting = config.Summary(changes, true)
+}
+
+// notices is what the operator should know of the configuration.
+func (r *reloads) notices() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var list []string
+	if r.err != nil {
+		first, more := r.err.Error(), ""
+		var problems config.Problems
+		if errors.As(r.err, &problems) && len(problems) > 0 {
+			if first = problems[0].String(); len(problems) > 1 {
+				more = fmt.Sprintf(" (and %d more, see the log)", len(problems)-1)
+			}
+		}
+		list = append(list, fmt.Sprintf("the configuration was refused at %s, the one before holds: %s%s", r.at.Format(time.DateTime), first, more))
+	}
+	if r.waiting != "" {
+		list = append(list, "needs a restart: "+r.waiting)
+	}
+	return list
+}

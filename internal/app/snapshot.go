@@ -1,0 +1,57 @@
+package app
+
+import (
+	"cmp"
+
+	"myip.co.kr/hearth"
+	"myip.co.kr/hearth/internal/config"
+	"myip.co.kr/hearth/internal/health"
+	"myip.co.kr/hearth/internal/media"
+	"myip.co.kr/hearth/internal/relay"
+	"myip.co.kr/hearth/internal/routing"
+	"myip.co.kr/hearth/internal/server"
+	"myip.co.kr/hearth/internal/upstream"
+)
+
+// snapshot is all that follows from one configuration. It is never changed once requests see it: a request ends with the
+// snapshot that it began with.
+type snapshot struct {
+	cfg      *config.Config
+	catalog  *hearth.Catalog
+	options  relay.Options
+	upstream *upstream.Client
+	health   *health.Tracker
+	windows  *routing.Windows
+	media    *media.Fetcher
+	relay    *relay.Relay
+}
+
+// newSnapshot begins a snapshot with what needs nothing but the configuration.
+func newSnapshot(cfg *config.Config) (s *snapshot, err error) {
+	s = &snapshot{cfg: cfg}
+	if s.catalog, err = cfg.Catalog(); err != nil {
+		return nil, err
+	}
+	s.options, err = relayOptions(cfg)
+	return s, err
+}
+
+func (a *App) relayOptions(s *snapshot) relay.Options {
+	o := s.options
+	o.UserSalt, o.WriteLimit = a.store.Salt(), cmp.Or(a.o.WriteLimit, writeLimit)
+	return o
+}
+
+func (a *App) relayParts(s *snapshot) relay.Parts {
+	return relay.Parts{
+		Catalog: s.catalog, Fleet: a.fleet, Health: s.health, Upstream: s.upstream, Ledger: a.ledger, Windows: s.windows,
+		Media: s.media, Log: a.log,
+	}
+}
+
+func (a *App) server(s *snapshot) *server.Server {
+	return server.New(server.Options{PublicCatalog: s.cfg.PublicCatalog, CORSOrigins: s.cfg.CORSOrigins}, server.Parts{
+		Catalog: s.catalog, Relay: s.relay, Accounts: a.Accounts, Fleet: a.fleet, Health: s.health, Windows: s.windows, Log: a.log,
+		Order: a.order, Notices: a.reloads.notices, Ending: a.ending,
+	})
+}
