@@ -134,6 +134,20 @@ func TestReload(t *testing.T) {
 			t.Error("a closed fleet reloads")
 		}
 	})
+	bubble(t, "who asks for the new model does not get the engine of the old one", func(t *testing.T) {
+		h := newHouse(t, &gpu{}, func(s *hearth.Slot) { s.Concurrency = 2 })
+		l, _ := h.lease(h.a)
+		c := h.reload([]string{"a", "b"}, func(s *hearth.Slot) { s.Concurrency, s.Model = 2, &hearth.Model{ID: "other"} })
+		waiting := h.ask(t.Context(), c.Slots[0], time.Hour)
+		pass(30 * time.Second)
+		l.Release()
+		o := <-waiting
+		if o.err != nil || o.lease.URL != "http://other" || o.took < 30*time.Second {
+			t.Errorf("outcome %+v", o)
+		}
+		h.given = append(h.given, o.lease)
+		h.close()
+	})
 	bubble(t, "a slot of another model refuses those of the catalog before", func(t *testing.T) {
 		h := newHouse(t, &gpu{})
 		h.lease(h.a)

@@ -108,13 +108,14 @@ var guestCases = []stepCase{
 		       release 1
 		       ended b
 		       ready b
+		       pass 1s
 		       ready a`,
 		want: `0s start b
 		       0s grant 1
 		       0s start a
 		       0s stop b
 		       0s start b
-		       0s grant 2`,
+		       1s grant 2`,
 	}, {
 		name: "the failure of the one that is asked for ends the wait",
 		play: `ask b 1 1h

@@ -79,6 +79,19 @@ var orderCases = []stepCase{
 		       43s stop a
 		       1m31s refuse 2 slot_loading 30s`,
 	}, {
+		name: "what becomes of others does not make a drain last longer",
+		play: `ask a 1 1h
+		       ready a
+		       sleep a
+		       pass 20s
+		       enable b
+		       reload b queue
+		       sleep a
+		       pass 20s`,
+		want: `0s start a
+		       0s grant 1
+		       40s cut a`,
+	}, {
 		name: "a lease that comes back after the cut ends the drain",
 		play: `ask a 1 1h
 		       ready a

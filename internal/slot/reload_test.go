@@ -161,6 +161,21 @@ var reloadCases = []stepCase{
 		       0s grant 1
 		       1h0m30s grant 2`,
 	}, {
+		name: "a node that is exclusive from now on keeps one engine, and cuts nobody", shared: true,
+		play: `ask a 1 1h
+		       ask b 2 1h
+		       ready b
+		       ready a
+		       reload a exclusive
+		       pass 1h
+		       release 2
+		       ended b`,
+		want: `0s start a
+		       0s start b
+		       0s grant 2
+		       0s grant 1
+		       1h0m0s stop b`,
+	}, {
 		name: "failures are kept by a reload that changes nothing of the start",
 		play: `ask a 1 1h
 		       ended a

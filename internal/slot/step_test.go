@@ -170,7 +170,7 @@ func (s *sim) order(f []string, slot int, run uint64) bool {
 		s.do(event{kind: evReport, slot: slot, run: run, report: &Report{Ready: true, Facts: hearth.SlotFacts{Parallel: n}}})
 	case "unready":
 		s.do(event{kind: evReport, slot: slot, run: run, report: &Report{Why: "it lists other models"}})
-	case "reload": // reload <slot> queue|line|model|without|as it was; the others stay as they are
+	case "reload": // reload <slot> queue|line|model|without|exclusive|again; the others stay as they are
 		s.reload(slot, f[2])
 	default:
 		return false
@@ -196,8 +196,11 @@ func (s *sim) reload(slot int, how string) {
 		}
 		c.slots, c.restart = append(c.slots, &conf), append(c.restart, restart)
 	}
-	if how == "without" {
+	switch how {
+	case "without":
 		c.slots[slot] = nil
+	case "exclusive":
+		c.node.Exclusive = true
 	}
 	s.do(event{kind: evReload, change: c})
 }
