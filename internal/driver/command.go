@@ -126,7 +126,7 @@ func (c *commands) run(ctx context.Context, a *hearth.Action, stdout, stderr io.
 	}
 	ended := make(chan struct{})
 	go func() {
-		awaitExit(cmd.Process.Pid)
+		_ = awaitExit(cmd.Process.Pid) // Wait says how
 		close(ended)
 	}()
 	select {

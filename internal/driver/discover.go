@@ -247,10 +247,10 @@ func (a asker) tabby(ctx context.Context) (models []offer, ok bool, err error) {
 		return nil, false, err
 	case status == http.StatusServiceUnavailable || status == http.StatusBadRequest: // no model is loaded
 		return nil, true, nil
-	case status != http.StatusOK || decode(body, &page) != nil || page.ID == "":
-		return nil, false, nil
+	case status == http.StatusOK && decode(body, &page) == nil && page.ID != "":
+		return []offer{{names: []string{string(page.ID)}, kind: tabbyAPI, state: loaded, window: int(page.Params.Window), parallel: int(page.Params.Parallel)}}, true, nil
 	}
-	return []offer{{names: []string{string(page.ID)}, kind: tabbyAPI, state: loaded, window: int(page.Params.Window), parallel: int(page.Params.Parallel)}}, true, nil
+	return nil, false, nil
 }
 
 // sameName compares names as engines do that add ":latest" and take no care of case.
@@ -299,7 +299,7 @@ func (l *list[T]) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	v, err := d.ReadValue()
 	var items []jsontext.Value
 	if err != nil || v.Kind() != '[' || decode(slices.Clone(v), &items) != nil {
-		return err
+		return err // nil for what is no list
 	}
 	*l = make([]T, 0, len(items))
 	for _, item := range items {
