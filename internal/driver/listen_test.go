@@ -73,6 +73,18 @@ func TestStrangerOnThePort(t *testing.T) {
 			t.Errorf("the probe says %+v, %v", r, err)
 		}
 	})
+	t.Run("one that takes the port while the engine loads may be asked, but never gets a prompt", func(t *testing.T) {
+		port, asked := impostor(t, "127.0.0.1:0")
+		d := driversIn(t, t.TempDir())
+		s := shell("exec sleep 1000")
+		s.Port = port
+		e := startWith(t, d, s)
+		p := e.(*process)
+		p.trust(p.now) // as if the port had been the engine's a moment ago
+		if r, err := e.Probe(t.Context()); r.Ready || err != nil || !strings.Contains(r.Why, "has not started") || asked.Load() == 0 {
+			t.Errorf("the probe says %+v, %v, after %d questions", r, err, asked.Load())
+		}
+	})
 	t.Run("another slot's engine is a stranger too", func(t *testing.T) {
 		d := driversIn(t, t.TempDir())
 		other := engineSlot(t, "--load", "0s")

@@ -74,8 +74,9 @@ func TestDescendants(t *testing.T) {
 // Nothing of anybody else's is ever touched, however like ours it looks.
 func TestBystanders(t *testing.T) {
 	d := driversIn(t, t.TempDir())
-	s := shell("exec sleep 1000")
+	s := shell("setsid env -i sh -c 'echo up; exec sleep 1000' & exec sleep 1000") // one that only the lock gives away
 	e := startWith(t, d, s)
+	eventually(t, "it is up", func() bool { return len(e.LogTail()) == 1 })
 	others := map[string]int{
 		"nobody's":              bystander(t, 0),
 		"of another slot":       bystander(t, 0, tagName+"="+d.id+"/s2"),
@@ -112,19 +113,28 @@ func TestBystanders(t *testing.T) {
 }
 
 func TestSignal(t *testing.T) {
-	pid := bystander(t, 0)
-	p, err := look(pid)
+	heard := filepath.Join(t.TempDir(), "heard")
+	cmd := exec.Command("sh", "-c", `trap 'echo 1 >>F' USR1; trap 'echo 2 >>F' USR2; echo up >>F; while :; do sleep 0.01; done`)
+	cmd.Args[2] = strings.ReplaceAll(cmd.Args[2], "F", heard)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	has := func(want string) func() bool {
+		return func() bool { b, _ := os.ReadFile(heard); return string(b) == want }
+	}
+	eventually(t, "it hears", has("up\n"))
+	p, err := look(cmd.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.start++ // as if the number had been given to another process meanwhile
+	other := p
+	other.start++ // as if the number had been given to another process meanwhile
+	other.signal(syscall.SIGUSR1)
+	p.signal(syscall.SIGUSR2) // the kernel delivers the lower number first
+	eventually(t, "only the right one is heard", has("up\n2\n"))
 	p.signal(syscall.SIGKILL)
-	p.start--
-	if !running(t, pid) {
-		t.Error("another process was killed")
-	}
-	p.signal(syscall.SIGKILL)
-	eventually(t, "it is killed", func() bool { return !running(t, pid) })
+	eventually(t, "it is killed", func() bool { return !running(t, p.pid) })
 	p.signal(syscall.SIGKILL) // nobody there
 }
 

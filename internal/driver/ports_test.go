@@ -47,17 +47,17 @@ func TestPorts(t *testing.T) {
 				}
 			}
 			p.giveBack(first + 1)
-			time.Sleep(portRest - time.Nanosecond)
+			<-time.After(portRest - time.Nanosecond)
 			if got, err := p.take(); err == nil || !strings.Contains(err.Error(), "port_range") {
 				t.Errorf("port %d, %v", got, err)
 			}
-			time.Sleep(time.Nanosecond)
+			<-time.After(time.Nanosecond)
 			if got := take(t, p); got != first+1 {
 				t.Errorf("port %d, want %d", got, first+1)
 			}
 			p.giveBack(first)
 			p.giveBack(first + 2)
-			time.Sleep(portRest)
+			<-time.After(portRest)
 			if got := take(t, p); got != first+2 { // on from where it stood, not from the beginning
 				t.Errorf("port %d, want %d", got, first+2)
 			}
