@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"text/template"
 	"time"
 
@@ -62,7 +63,7 @@ func (d *demo) Engine(model, load string) (string, error) {
 func (c *demoCmd) Run(ctx context.Context, std streams) (err error) {
 	calmGC()
 	quietStdlib()
-	ctx, hurry, stop := untilSignal(ctx)
+	ctx, hurry, stop := untilSignal(ctx, syscall.SIGHUP)
 	defer stop()
 	ctx, cancel := withParent(ctx)
 	defer cancel()

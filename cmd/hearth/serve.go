@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 
 	"golang.org/x/term"
@@ -62,17 +63,16 @@ type serveCmd struct {
 func (serveCmd) Help() string {
 	return `The first start on an empty data_dir makes one admin and one user key. They are printed if standard output is a
 terminal, else written to <data_dir>/first-keys, readable for the owner only. If MYIP_API_KEY is set at that start, it
-is accepted as the user key. SIGTERM, SIGINT and SIGHUP end the gateway in order; a second one does not wait for requests.`
+is accepted as the user key. SIGTERM and SIGINT end the gateway in order; a second one does not wait for requests. SIGHUP,
+or a change of the configuration file, makes the configuration be read anew: no request fails for it, a file with a
+mistake changes nothing, and the log says what changed and which keys need a restart.`
 }
 
 // Run serves until a signal comes.
 func (c *serveCmd) Run(ctx context.Context, std streams) error {
-	cfg, err := c.load()
+	cfg, err := c.read()
 	if err != nil {
 		return err
-	}
-	if c.Listen != "" {
-		cfg.Listen = c.Listen
 	}
 	log := c.logger(std.err)
 	for _, w := range cfg.Warnings() {
@@ -82,6 +82,8 @@ func (c *serveCmd) Run(ctx context.Context, std streams) error {
 	quietStdlib()
 	ctx, hurry, stop := untilSignal(ctx)
 	defer stop()
+	hup, lost, deaf := hangups()
+	defer deaf()
 	ln, err := listen(cfg.Listen, "listen in the configuration, or with --listen")
 	if err != nil {
 		return err
@@ -94,7 +96,27 @@ func (c *serveCmd) Run(ctx context.Context, std streams) error {
 		return interrupted(ctx, errors.Join(err, ln.Close()))
 	}
 	log.Info("serving", "address", "http://"+ln.Addr().String()+"/api/v1", "models", len(a.Catalog().Models), "slots", len(a.Catalog().Slots))
-	return a.Serve(ctx, ln, hurry)
+	ctx, end := context.WithCancel(ctx)
+	f := follower{
+		files:  func() []string { return append(a.Files(), c.Config) },
+		reload: func() { _ = a.ReloadFrom(c.read) }, // which logs what is wrong
+		lost:   lost, end: end,
+	}
+	var following sync.WaitGroup
+	following.Go(func() { f.run(ctx, hup) })
+	err = a.Serve(ctx, ln, hurry)
+	end()
+	following.Wait()
+	return err
+}
+
+// read reads the configuration as the flags change it.
+func (c *serveCmd) read() (*config.Config, error) {
+	cfg, err := c.load()
+	if err == nil && c.Listen != "" {
+		cfg.Listen = c.Listen
+	}
+	return cfg, err
 }
 
 // listen opens the address; where says in which place another one can be chosen.
@@ -109,16 +131,18 @@ func listen(address, where string) (net.Listener, error) {
 	return ln, nil
 }
 
-// untilSignal returns a context that ends at the first SIGTERM, SIGINT or SIGHUP (unless that is ignored, as under
-// nohup); hurry is closed at the second. A reader of our output that went away must not end us by SIGPIPE in the middle of
-// a shutdown: Ctrl-C ends the whole pipeline of "hearth serve | tee log", and tee is quicker.
-func untilSignal(parent context.Context) (ctx context.Context, hurry <-chan struct{}, stop func()) {
+// untilSignal returns a context that ends at the first SIGTERM or SIGINT, or one of the signals more (unless it is ignored,
+// as SIGHUP is under nohup); hurry is closed at the second. A reader of our output that went away must not end us by
+// SIGPIPE in the middle of a shutdown: Ctrl-C ends the whole pipeline of "hearth serve | tee log", and tee is quicker.
+func untilSignal(parent context.Context, more ...os.Signal) (ctx context.Context, hurry <-chan struct{}, stop func()) {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 2)
 	signal.Ignore(syscall.SIGPIPE)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	if !signal.Ignored(syscall.SIGHUP) {
-		signal.Notify(signals, syscall.SIGHUP)
+	for _, s := range more {
+		if !signal.Ignored(s) {
+			signal.Notify(signals, s)
+		}
 	}
 	rush, quit := make(chan struct{}), make(chan struct{})
 	go func() {

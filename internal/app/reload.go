@@ -21,6 +21,9 @@ type reloads struct {
 	waiting string    // what needs a restart, "" = nothing
 }
 
+// Files are the files besides the configuration's own that it was read from.
+func (a *App) Files() []string { return a.now.Load().cfg.Files() }
+
 // Reload makes another configuration hold, for the requests that come from now on; who is there goes on under the one
 // that held when it came. What was learned of endpoints, connections and slots that are in both is kept. changes is all
 // that differs; what needs a restart keeps its value until then. An error means that nothing has changed.
