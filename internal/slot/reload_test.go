@@ -161,6 +161,47 @@ var reloadCases = []stepCase{
 		       0s grant 1
 		       1h0m30s grant 2`,
 	}, {
+		name: "a restart does not wait for the turn of another",
+		play: `ask a 1 1h
+		       ready a
+		       reload a line
+		       pass 5s
+		       ask b 2 1h
+		       pass 7s
+		       ask a 3 1h
+		       release 1
+		       ended a`,
+		want: `0s start a
+		       0s grant 1
+		       12s stop a
+		       12s start b`,
+	}, {
+		name: "an engine with a changed start line is not left to the next gateway",
+		exit: "keep",
+		play: `ask a 1 1h
+		       ready a
+		       reload a line
+		       close
+		       release 1`,
+		want: `0s start a
+		       0s grant 1
+		       0s cut a
+		       0s stop a`,
+	}, {
+		name: "nothing is started any more when the gateway ends",
+		play: `ask a 1 1h
+		       ready a
+		       release 1
+		       pass 5s
+		       ask b 2 1h
+		       refuse
+		       ended a
+		       pass 1h`,
+		want: `0s start a
+		       0s grant 1
+		       5s stop a
+		       5s refuse 2 slot_loading 1s`,
+	}, {
 		name: "a node that is exclusive from now on keeps one engine, and cuts nobody", shared: true,
 		play: `ask a 1 1h
 		       ask b 2 1h
