@@ -233,6 +233,9 @@ func TestEnvironmentOfAProcess(t *testing.T) {
 	d := driversIn(t, t.TempDir())
 	s := shell("env")
 	s.Env = map[string]hearth.Secret{tagName: "another", "SPT_NOENV": "0"}
+	if env := environment(s.Env, strings.NewReplacer()); strings.Contains(strings.Join(env, " "), "another") {
+		t.Errorf("the configuration puts a tag into %q", env)
+	}
 	e := startWith(t, d, s)
 	exited(t, e)
 	var tags []string
