@@ -28,9 +28,13 @@ const (
 
 // Options are the settings of a Client.
 type Options struct {
-	Agent       string        // sent as User-Agent
-	KeepAlive   time.Duration // silence after which a stream's caller gets a comment, 0 = 10 s
-	AnswerTotal int64         // bytes of all whole answers in memory together, 0 = no bound
+	Agent     string        // sent as User-Agent
+	KeepAlive time.Duration // silence after which a stream's caller gets a comment, 0 = 10 s
+	// StreamBuffer is how many bytes of a stream are read ahead of a slow caller, so that the engine can go on; 0 = 1 MiB.
+	// It holds for engines only: other upstreams go at their callers' pace.
+	StreamBuffer int
+	// AnswerTotal is how many bytes of whole answers, and of what is read ahead, are in memory together; 0 = no bound.
+	AnswerTotal int64
 	// Dial and LocalDial make the connections to providers and to engines, nil = the net package. Who sets LocalDial
 	// answers for where it leads: nothing is checked behind it.
 	Dial, LocalDial Dialer
@@ -50,8 +54,7 @@ type Client struct {
 	targets []target                 // by endpoint index; empty for local endpoints
 	engines []atomic.Pointer[engine] // by endpoint index; the engine that a local endpoint last had
 	clients map[*hearth.Provider]*pool
-	local   *pool
-	trust   trust // whom local may reach
+	trust   trust // whom the connections to engines may reach
 }
 
 // target is where an endpoint's requests go. It is shared by all attempts and never written to.
@@ -63,7 +66,8 @@ type target struct {
 	secrets []string // what must not be told to a caller, whatever the upstream's text says
 }
 
-// engine is the target behind a lease, kept because consecutive leases are of the same engine.
+// engine is the target behind a lease, kept because consecutive leases are of the same engine. Its connections are its own,
+// and end with it: nothing is ever sent to what may come after it.
 type engine struct {
 	base string
 	key  hearth.Secret
@@ -81,14 +85,14 @@ func (c *Client) fill(cat *hearth.Catalog, o Options, before *Client, from []int
 	if o.KeepAlive <= 0 {
 		o.KeepAlive = 10 * time.Second
 	}
+	if o.StreamBuffer <= 0 {
+		o.StreamBuffer = streamBuffer
+	}
 	c.opt, c.answers.limit, c.trust = o, o.AnswerTotal, trusted(cat)
 	c.targets, c.engines = make([]target, len(cat.Endpoints)), make([]atomic.Pointer[engine], len(cat.Endpoints))
 	c.plain, c.clients = make([]*atomic.Int64, len(cat.Endpoints)), make(map[*hearth.Provider]*pool)
 	if before != nil {
 		c.inherit(before, cat, from)
-	}
-	if c.local == nil {
-		c.local = &pool{Transport: localTransport(c.trust, o.LocalDial)}
 	}
 	for i, e := range cat.Endpoints {
 		if c.plain[i] == nil {
@@ -139,9 +143,8 @@ func (c *Client) plainFromNowOn(endpoint int) {
 
 // Close drops idle connections.
 func (c *Client) Close() {
-	c.local.CloseIdleConnections()
-	for _, t := range c.clients {
-		t.CloseIdleConnections()
+	for p := range c.pools {
+		p.CloseIdleConnections()
 	}
 }
 
@@ -151,7 +154,7 @@ func (c *Client) targetOf(call *Call) (*target, error) {
 	if !call.Endpoint.Local() {
 		return &c.targets[i], nil
 	}
-	if e := c.engines[i].Load(); e != nil && e.base == call.EngineURL && e.key == call.EngineKey {
+	if e := c.engines[i].Load(); e != nil && e.base == call.EngineURL && e.key == call.EngineKey && !e.pool.retired.Load() {
 		return e.via(call.Transport), nil
 	}
 	u, err := url.Parse(strings.TrimSuffix(call.EngineURL, "/") + "/v1/chat/completions")
@@ -159,8 +162,14 @@ func (c *Client) targetOf(call *Call) (*target, error) {
 		return nil, fmt.Errorf("read the engine's address: %w", err)
 	}
 	e := &engine{base: call.EngineURL, key: call.EngineKey}
-	e.target = target{url: u, header: baseHeader(c.opt.Agent, call.EngineKey), rt: c.local, pool: c.local, secrets: appendSecret(nil, call.EngineKey)}
-	c.engines[i].Store(e)
+	p := &pool{Transport: localTransport(c.trust, c.opt.LocalDial)}
+	e.target = target{url: u, header: baseHeader(c.opt.Agent, call.EngineKey), rt: p, pool: p, secrets: appendSecret(nil, call.EngineKey)}
+	if before := c.engines[i].Swap(e); before != nil {
+		before.pool.retire()
+	}
+	if call.Lease != nil {
+		call.Lease.OnGone(p.retire)
+	}
 	return e.via(call.Transport), nil
 }
 

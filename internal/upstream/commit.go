@@ -89,7 +89,9 @@ func (s *Stream) approach(status int) (committed bool, f *Failure) {
 	case step == stepTooMuch:
 		return false, failure(status, beyondOutput)
 	case step == stepEnd:
-		return false, failure(status, "the stream ended before its first token")
+		f := failure(status, "the stream ended before its first token")
+		f.Broke = !s.done
+		return false, f
 	case step == stepMalformed:
 		return false, failure(status, "the stream held an event that is not JSON")
 	case len(s.buf) > maxHeld:
@@ -105,6 +107,9 @@ func newStream(op *opening, resp *http.Response) *Stream {
 		w: op.w, pool: op.target.pool, body: timedBody{ReadCloser: resp.Body, w: op.w, idle: e.Provider.Limits.Idle},
 		stamp: op.call.Stamp, local: e.Local(), secrets: op.target.secrets, own: buffers.Get().(*[]byte),
 		keepAlive: op.client.opt.KeepAlive, cap: outputCap(op.call),
+	}
+	if op.call.Lease != nil {
+		s.ahead = &ahead{lease: op.call.Lease, most: op.client.opt.StreamBuffer, share: share{of: &op.client.answers}}
 	}
 	s.buf = (*s.own)[:0]
 	s.events = sse.NewReader(&s.body, op.client.event)

@@ -40,9 +40,10 @@ func TestLocalStaysAtHome(t *testing.T) {
 		}
 	})
 	t.Run("proxy variables are ignored", func(t *testing.T) {
-		client, _ := engineAt(t, "")
-		if client.local.Proxy != nil {
-			t.Error("the local transport has a proxy")
+		client, e := engineAt(t, "")
+		got, err := client.targetOf(&Call{Endpoint: e, EngineURL: "http://127.0.0.1:1"})
+		if err != nil || got.pool.Proxy != nil {
+			t.Error("the transport of an engine has a proxy", err)
 		}
 	})
 	for _, host := range []string{
@@ -71,7 +72,7 @@ func TestLocalStaysAtHome(t *testing.T) {
 			go resolveTo(theirs, net.IPv4(192, 0, 2, 1))
 			return ours, nil
 		}}
-		client.local.DialContext = d.DialContext
+		client.opt.LocalDial = d.DialContext
 		r := attempt(t.Context(), client, &Call{Endpoint: e, EngineURL: "http://engine.example:9", Stream: true})
 		if r.end != "next" || !errors.Is(r.failure.Err, errNotLocal) {
 			t.Errorf("got %v, %+v", r, r.failure)

@@ -9,7 +9,7 @@ import (
 	"myip.co.kr/hearth"
 )
 
-// pool is the connections to one provider, or to all engines. Clients that follow one another share those that are in
+// pool is the connections to one provider, or to one engine. Clients that follow one another share those that are in
 // both of their catalogs.
 type pool struct {
 	*http.Transport
@@ -26,15 +26,12 @@ func (c *Client) Next(cat *hearth.Catalog, o Options, from []int) (*Client, erro
 
 // inherit takes over what an earlier client has.
 func (c *Client) inherit(before *Client, cat *hearth.Catalog, from []int) {
-	if before.trust.equal(c.trust) {
-		c.local = before.local
-	}
 	for i, was := range from {
 		if was < 0 {
 			continue
 		}
 		c.plain[i] = before.plain[was]
-		if c.local == before.local {
+		if before.trust.equal(c.trust) {
 			c.engines[i].Store(before.engines[was].Load())
 		}
 	}
@@ -50,20 +47,35 @@ func (c *Client) inherit(before *Client, cat *hearth.Catalog, from []int) {
 // Retire says that the next client has taken over. The connections that it did not take are closed: idle ones at once,
 // the others when their last request has ended.
 func (c *Client) Retire(next *Client) {
-	kept := map[*pool]bool{next.local: true}
-	for _, p := range next.clients {
+	kept := make(map[*pool]bool)
+	for p := range next.pools {
 		kept[p] = true
 	}
-	retire := func(p *pool) {
+	for p := range c.pools {
 		if !kept[p] {
-			p.retired.Store(true)
-			p.left()
+			p.retire()
 		}
 	}
-	retire(c.local)
+}
+
+// pools are those that the client has now.
+func (c *Client) pools(yield func(*pool) bool) {
 	for _, p := range c.clients {
-		retire(p)
+		if !yield(p) {
+			return
+		}
 	}
+	for i := range c.engines {
+		if e := c.engines[i].Load(); e != nil && !yield(e.pool) {
+			return
+		}
+	}
+}
+
+// retire says that nobody is to begin a request any more.
+func (p *pool) retire() {
+	p.retired.Store(true)
+	p.left()
 }
 
 // lateClose is when the connections of a retired pool are closed once more after a request: those of HTTP/2 learn of its

@@ -17,6 +17,7 @@ type Call struct {
 	EngineKey hearth.Secret // local endpoints: what the engine wants as its API key
 	// Transport reaches an engine that is not to be reached like those of this machine; nil = it is one of them.
 	Transport http.RoundTripper
+	Lease     Lease         // local endpoints: the right to use the engine; nil = it needs none
 	Wait      time.Duration // how long the request may wait for its engine over there: what is waited does not count
 	// Body is what is sent. It must not be written to before Done is called: an upstream may answer, or fail, before
 	// all of it is sent, and the connection's own goroutine may then still be reading it.
@@ -69,6 +70,9 @@ func (c *Client) Open(ctx context.Context, call *Call) (*Opened, *Failure, error
 		return nil, &f, nil
 	}
 	op := &opening{client: c, target: t, call: call, w: watch(ctx, call.longer(call.Endpoint.Provider.Limits.Total)), began: time.Now()}
+	if call.Lease != nil {
+		op.w.unhook = call.Lease.OnCut(op.w.cut)
+	}
 	o, f := op.open()
 	if o == nil || o.Stream == nil {
 		op.w.close()

@@ -33,6 +33,10 @@ type Stream struct {
 	own     *[]byte // the pooled buffer
 	buf     []byte  // rewritten events not yet written
 	share   share   // of a whole answer that is passed on as a stream
+	ahead   *ahead  // how it goes on while the caller is slow; nil = at the caller's pace
+	end     End     // how it ended
+	over    bool    // end is set: nothing more is read, but to the connection's end
+	freed   bool    // the upstream was ended
 	done    bool    // [DONE] was seen, or the whole of an answer that is no stream
 	said    bool    // the last word was: a finish reason, or usage, and no content after it
 
@@ -181,51 +185,78 @@ func (s *Stream) Copy(out http.ResponseWriter, writeLimit time.Duration) End {
 	defer s.close()
 	k := newSink(s.w.ctx, s.w.cancel, out, writeLimit, s.keepAlive)
 	defer func() { _ = k.stop() }() // its error was looked at, or comes too late to matter
-	for {
-		if len(s.buf) >= keepBuffer || len(s.buf) > 0 && !s.events.Buffered() {
+	for !s.over {
+		if s.due() {
 			if err := s.flush(k); err != nil {
 				return End{Verdict: hearth.Gone, Err: err}
 			}
+			continue
 		}
-		st, err := s.next()
-		switch {
-		case err != nil:
-			return s.broken(k, err)
-		case st == stepEnd:
-			return s.ended(k)
-		case st == stepError:
-			f := judgeInBand(s.inBand, s.local, time.Now())
-			f.Loading = false // it has answered
-			f.hide(s.secrets)
-			return s.fail(k, f)
-		case st == stepTooMuch:
-			return s.fail(k, *failure(0, beyondOutput))
-		case st == stepMalformed && s.finished():
-			return s.served(k)
-		case st == stepMalformed:
-			return s.fail(k, *failure(0, "the stream held an event that is not JSON"))
-		}
+		s.advance()
+	}
+	return s.conclude(k)
+}
+
+// due says whether what was rewritten is to be passed on before more is read.
+func (s *Stream) due() bool {
+	return len(s.buf) >= keepBuffer || len(s.buf) > 0 && !s.events.Buffered()
+}
+
+// advance reads one event, or finds out how the stream has ended.
+func (s *Stream) advance() {
+	st, err := s.next()
+	switch {
+	case err != nil:
+		s.broken(err)
+	case st == stepEnd:
+		s.ended()
+	case st == stepError:
+		f := judgeInBand(s.inBand, s.local, time.Now())
+		f.Loading = false // it has answered
+		f.hide(s.secrets)
+		s.fail(f)
+	case st == stepTooMuch:
+		s.fail(*failure(0, beyondOutput))
+	case st == stepMalformed && s.finished():
+		s.served()
+	case st == stepMalformed:
+		s.fail(*failure(0, "the stream held an event that is not JSON"))
+	default:
 		s.pace(st)
 	}
 }
 
+// flush passes on what was rewritten. If the caller is slow, it returns when all of the stream has been passed on.
 func (s *Stream) flush(k *sink) error {
 	if len(s.buf) == 0 {
 		return nil
 	}
+	s.ahead.watch(s)
 	err := k.write(s.buf)
+	if s.ahead.begun() {
+		return s.follow(k, err)
+	}
 	if s.buf = s.buf[:0]; cap(s.buf) > keepBuffer {
 		s.buf = (*s.own)[:0] // the large event is over
 	}
 	return err
 }
 
-// drain ends the comments and passes on what was already rewritten.
-func (s *Stream) drain(k *sink) error {
-	if err := k.stop(); err != nil {
-		return err
+// conclude passes on what was already rewritten when the stream has ended, and says how it did.
+func (s *Stream) conclude(k *sink) End {
+	if s.end.Verdict == hearth.Gone {
+		return s.end
 	}
-	return s.flush(k)
+	err := k.stop()
+	if err == nil {
+		err = s.flush(k)
+	}
+	if err != nil {
+		return End{Verdict: hearth.Gone, Err: err}
+	}
+	s.awaitEOF()
+	k.extend()
+	return s.end
 }
 
 const beyondOutput = "the stream went on far beyond the output that was asked for"
@@ -241,29 +272,44 @@ func saysError(data []byte) bool {
 func (s *Stream) finished() bool { return s.said && s.Finish != "" }
 
 // ended decides what the end of the body means: complete if [DONE] was seen, or the last word was said.
-func (s *Stream) ended(k *sink) End {
+func (s *Stream) ended() {
 	if !s.done && !s.said {
-		return s.fail(k, *failure(0, "the stream ended without a finish reason"))
+		f := failure(0, "the stream ended without a finish reason")
+		f.Broke = true
+		s.fail(*f)
+		return
 	}
-	return s.served(k)
+	s.served()
 }
 
-func (s *Stream) served(k *sink) End {
-	if err := s.drain(k); err != nil {
-		return End{Verdict: hearth.Gone, Err: err}
+func (s *Stream) served() { s.end, s.over = End{Verdict: hearth.Served}, true }
+
+func (s *Stream) fail(f Failure) { s.end, s.over = End{Verdict: hearth.Broken, Failure: &f}, true }
+
+// broken decides what a read error means: the caller left, or the upstream failed.
+func (s *Stream) broken(err error) {
+	why := cause(s.w.ctx)
+	ours := errors.Is(why, ErrShutdown) || errors.Is(why, errStopped)
+	switch {
+	case why != nil && !isLimit(why) && !ours:
+		s.end, s.over = End{Verdict: hearth.Gone, Err: why}, true
+	case s.finished():
+		s.served() // the connection broke, or stalled, after the last word
+	case ours:
+		s.fail(Failure{Message: why.Error(), Err: why})
+	default:
+		s.fail(judgeRead(err, why, "the stream was cut off"))
 	}
-	if s.done {
-		s.awaitEOF()
-	}
-	k.extend()
-	return End{Verdict: hearth.Served}
 }
 
 // eofWait is how long the connection's end is awaited after [DONE], so that it can be used again.
 const eofWait = 50 * time.Millisecond
 
-// awaitEOF reads on to the end. Whatever still comes is no part of the answer.
+// awaitEOF reads on to the end of an answer that is complete. Whatever still comes is no part of it.
 func (s *Stream) awaitEOF() {
+	if s.end.Verdict != hearth.Served || !s.done || s.freed {
+		return
+	}
 	s.body.turn(ended)
 	s.w.arm(eofWait, errEnough)
 	for {
@@ -273,27 +319,16 @@ func (s *Stream) awaitEOF() {
 	}
 }
 
-// broken decides what a read error means: the caller left, or the upstream failed.
-func (s *Stream) broken(k *sink, err error) End {
-	why := cause(s.w.ctx)
-	switch {
-	case why != nil && !isLimit(why) && !errors.Is(why, ErrShutdown):
-		return End{Verdict: hearth.Gone, Err: why}
-	case s.finished():
-		return s.served(k) // the connection broke, or stalled, after the last word
-	case errors.Is(why, ErrShutdown):
-		return s.fail(k, Failure{Message: ErrShutdown.Error(), Err: why})
+// free ends the upstream. It may be called again.
+func (s *Stream) free() {
+	if s.freed {
+		return
 	}
-	return s.fail(k, judgeRead(err, why, "the stream was cut off"))
-}
-
-// fail passes on what was already rewritten and reports a stream that went wrong after its commit point.
-func (s *Stream) fail(k *sink, f Failure) End {
-	if err := s.drain(k); err != nil {
-		return End{Verdict: hearth.Gone, Err: err}
-	}
-	k.extend()
-	return End{Verdict: hearth.Broken, Failure: &f}
+	s.freed = true
+	s.w.close()
+	_ = s.body.Close()
+	s.pool.left()
+	s.events.Close()
 }
 
 // close ends the upstream and gives the buffers back. It may be called again.
@@ -301,11 +336,11 @@ func (s *Stream) close() {
 	if s.own == nil {
 		return
 	}
-	s.w.close()
+	s.free()
 	s.share.free()
-	_ = s.body.Close()
-	s.pool.left()
-	s.events.Close()
+	if s.ahead != nil {
+		s.ahead.share.free()
+	}
 	if cap(s.buf) <= keepBuffer {
 		*s.own = s.buf[:0]
 	}

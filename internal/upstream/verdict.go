@@ -49,6 +49,9 @@ type Failure struct {
 	Param      string // the field of the request at fault, in the upstream's words; "" = not said
 	Code       string // the upstream's own word for the error; "" = none
 	Overloaded bool   // the gateway itself had no memory left for the answer
+	Broke      bool   // the connection failed, or ended too early: it is nothing that the upstream said
+	Unsent     bool   // of these: there was no connection, so nothing was sent
+	Stopped    bool   // the lease of the engine was cut
 	Err        error
 }
 
@@ -173,23 +176,50 @@ func (f *Failure) hide(secrets []string) {
 // judgeSend says what an error of sending or reading means. cause is the context's cause, if it was ended.
 func judgeSend(err, cause error) Failure {
 	f := Failure{Blame: hearth.BlameEndpoint, Err: err}
-	var dns *net.DNSError
-	var ne net.Error
-	switch text := err.Error(); {
+	switch {
+	case errors.Is(cause, errStopped):
+		f.Blame, f.Stopped, f.Message = hearth.BlameNobody, true, errStopped.Error()
 	case isLimit(cause):
-		f.TimedOut, f.Message = true, cause.Error()
-	case errors.Is(err, errNotLocal):
-		f.Message = errNotLocal.Error()
-	case errors.Is(err, sse.ErrTooLong):
-		f.Message = "the stream held an event of more than 32 MiB"
-	case errors.Is(err, errTooLarge):
-		f.Message = errTooLarge.Error()
-	case errors.Is(err, errDry):
-		f.Message = errDry.Error()
+		f.TimedOut, f.Broke, f.Message = true, true, cause.Error()
 	case errors.Is(err, errMemory), errors.Is(err, errBody):
 		f.Blame, f.Overloaded, f.Message = hearth.BlameNobody, true, err.Error()
+	default:
+		if f.Message = unfit(err); f.Message == "" {
+			f.connection(err)
+		}
+	}
+	return f
+}
+
+// unfit says what is wrong with what the upstream sent, or with where it is; "" = that is not what failed.
+func unfit(err error) string {
+	switch text := err.Error(); {
+	case errors.Is(err, errNotLocal):
+		return errNotLocal.Error()
+	case errors.Is(err, sse.ErrTooLong):
+		return "the stream held an event of more than 32 MiB"
+	case errors.Is(err, errTooLarge):
+		return errTooLarge.Error()
+	case errors.Is(err, errDry):
+		return errDry.Error()
 	case garbled(err):
-		f.Message = "the answer is not the gzip that it is called"
+		return "the answer is not the gzip that it is called"
+	case strings.Contains(text, "headers exceeded"), strings.Contains(text, "header list larger"):
+		return "provider sent headers of more than 256 KiB"
+	case strings.Contains(text, "malformed HTTP"):
+		return "provider does not speak HTTP"
+	}
+	return ""
+}
+
+// connection notes what became of the connection.
+func (f *Failure) connection(err error) {
+	f.Broke, f.Message = true, "the connection broke before an answer"
+	var dns *net.DNSError
+	var ne net.Error
+	var op *net.OpError
+	f.Unsent = errors.As(err, &op) && op.Op == "dial"
+	switch text := err.Error(); {
 	case errors.As(err, &dns):
 		f.TimedOut, f.Message = dns.IsTimeout, "the provider's name does not resolve"
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -202,21 +232,14 @@ func judgeSend(err, cause error) Failure {
 		f.Message = "TLS failure"
 	case errors.Is(err, context.Canceled):
 		f.Message = "the connection was closed"
-	case strings.Contains(text, "headers exceeded"), strings.Contains(text, "header list larger"):
-		f.Message = "provider sent headers of more than 256 KiB"
-	case strings.Contains(text, "malformed HTTP"):
-		f.Message = "provider does not speak HTTP"
-	default:
-		f.Message = "the connection broke before an answer"
 	}
-	return f
 }
 
 // judgeRead is judgeSend for an answer that has begun; broke is what a broken connection means by then.
 func judgeRead(err, cause error, broke string) Failure {
 	f := judgeSend(err, cause)
 	bounded := errors.Is(err, errTooLarge) || errors.Is(err, sse.ErrTooLong) || errors.Is(err, errDry)
-	if !f.TimedOut && !f.Overloaded && !garbled(err) && !bounded {
+	if !f.TimedOut && !f.Overloaded && !f.Stopped && !garbled(err) && !bounded {
 		f.Message = broke
 	}
 	return f

@@ -69,32 +69,34 @@ func TestJudgeSend(t *testing.T) {
 		name       string
 		err, cause error
 		timedOut   bool
+		how        string
 		message    string
 	}{
-		{"refused", dial(syscall.ECONNREFUSED), nil, false, "connection refused"},
-		{"reset", &net.OpError{Op: "read", Err: syscall.ECONNRESET}, nil, false, "connection reset"},
-		{"broken pipe", &net.OpError{Op: "write", Err: syscall.EPIPE}, nil, false, "connection reset"},
-		{"connect timeout", &net.OpError{Op: "dial", Err: timeout{errors.New("i/o timeout")}}, nil, true, "connection timed out"},
-		{"no route", dial(syscall.EHOSTUNREACH), nil, false, "the connection broke before an answer"},
-		{"no such name", &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "secret.internal", IsNotFound: true}}, nil, false, "the provider's name does not resolve"},
-		{"resolver silent", &net.OpError{Op: "dial", Err: &net.DNSError{Err: "i/o timeout", IsTimeout: true}}, nil, true, "the provider's name does not resolve"},
-		{"certificate", errors.New("tls: failed to verify certificate: x509: certificate signed by unknown authority"), nil, false, "TLS failure"},
-		{"alert", &net.OpError{Op: "remote error", Err: errors.New("tls: handshake failure")}, nil, false, "TLS failure"},
-		{"plain HTTP", errors.New("http: server gave HTTP response to HTTPS client"), nil, false, "TLS failure"},
-		{"not local", fmt.Errorf("dial: %w", errNotLocal), nil, false, errNotLocal.Error()},
-		{"EOF", io.EOF, nil, false, "the connection broke before an answer"},
-		{"headers too long", errors.New("net/http: server response headers exceeded 262144 bytes; aborted"), nil, false, "provider sent headers of more than 256 KiB"},
-		{"no HTTP", errors.New(`malformed HTTP response "SSH-2.0"`), nil, false, "provider does not speak HTTP"},
-		{"no gzip", fmt.Errorf("read: %w", gzip.ErrHeader), nil, false, "the answer is not the gzip that it is called"},
-		{"event too long", sse.ErrTooLong, nil, false, "the stream held an event of more than 32 MiB"},
-		{"first byte", gone, errFirstByte, true, errFirstByte.Error()},
-		{"answer", gone, errAnswer, true, errAnswer.Error()},
-		{"idle", gone, errIdle, true, errIdle.Error()},
-		{"total", &net.OpError{Op: "read", Err: syscall.ECONNRESET}, errTotal, true, errTotal.Error()},
-		{"closed", gone, gone, false, "the connection was closed"},
+		{"refused", dial(syscall.ECONNREFUSED), nil, false, "unsent", "connection refused"},
+		{"reset", &net.OpError{Op: "read", Err: syscall.ECONNRESET}, nil, false, "broke", "connection reset"},
+		{"broken pipe", &net.OpError{Op: "write", Err: syscall.EPIPE}, nil, false, "broke", "connection reset"},
+		{"connect timeout", &net.OpError{Op: "dial", Err: timeout{errors.New("i/o timeout")}}, nil, true, "unsent", "connection timed out"},
+		{"no route", dial(syscall.EHOSTUNREACH), nil, false, "unsent", "the connection broke before an answer"},
+		{"no such name", &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "secret.internal", IsNotFound: true}}, nil, false, "unsent", "the provider's name does not resolve"},
+		{"resolver silent", &net.OpError{Op: "dial", Err: &net.DNSError{Err: "i/o timeout", IsTimeout: true}}, nil, true, "unsent", "the provider's name does not resolve"},
+		{"certificate", errors.New("tls: failed to verify certificate: x509: certificate signed by unknown authority"), nil, false, "broke", "TLS failure"},
+		{"alert", &net.OpError{Op: "remote error", Err: errors.New("tls: handshake failure")}, nil, false, "broke", "TLS failure"},
+		{"plain HTTP", errors.New("http: server gave HTTP response to HTTPS client"), nil, false, "broke", "TLS failure"},
+		{"not local", fmt.Errorf("dial: %w", errNotLocal), nil, false, "said", errNotLocal.Error()},
+		{"EOF", io.EOF, nil, false, "broke", "the connection broke before an answer"},
+		{"headers too long", errors.New("net/http: server response headers exceeded 262144 bytes; aborted"), nil, false, "said", "provider sent headers of more than 256 KiB"},
+		{"no HTTP", errors.New(`malformed HTTP response "SSH-2.0"`), nil, false, "said", "provider does not speak HTTP"},
+		{"no gzip", fmt.Errorf("read: %w", gzip.ErrHeader), nil, false, "said", "the answer is not the gzip that it is called"},
+		{"event too long", sse.ErrTooLong, nil, false, "said", "the stream held an event of more than 32 MiB"},
+		{"first byte", gone, errFirstByte, true, "broke", errFirstByte.Error()},
+		{"answer", gone, errAnswer, true, "broke", errAnswer.Error()},
+		{"idle", gone, errIdle, true, "broke", errIdle.Error()},
+		{"total", &net.OpError{Op: "read", Err: syscall.ECONNRESET}, errTotal, true, "broke", errTotal.Error()},
+		{"closed", gone, gone, false, "broke", "the connection was closed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			want := Failure{Blame: hearth.BlameEndpoint, TimedOut: c.timedOut, Message: c.message, Err: c.err}
+			want.Broke, want.Unsent = c.how != "said", c.how == "unsent"
 			if d := cmp.Diff(want, judgeSend(c.err, c.cause), cmpopts.EquateErrors()); d != "" {
 				t.Error(d)
 			}

@@ -12,9 +12,10 @@ type watchdog struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	timer   *time.Timer
-	cause   error     // what the running timer stands for; written only while no timer runs
-	running bool      // the timer was started, and was not stopped in time
-	ends    time.Time // of the whole attempt; zero = never
+	cause   error       // what the running timer stands for; written only while no timer runs
+	running bool        // the timer was started, and was not stopped in time
+	ends    time.Time   // of the whole attempt; zero = never
+	unhook  func() bool // ends the wait for the lease to be cut; nil = there is none
 }
 
 func watch(parent context.Context, total time.Duration) *watchdog {
@@ -47,6 +48,9 @@ func (w *watchdog) arm(d time.Duration, cause error) {
 	}
 }
 
+// cut ends the attempt because its engine is to go now.
+func (w *watchdog) cut() { w.cancel(errStopped) }
+
 func (w *watchdog) fire() { w.cancel(w.cause) }
 
 // pause stops the limit that runs. False means that it has passed already: the attempt is over.
@@ -61,6 +65,9 @@ func (w *watchdog) pause() bool {
 // close ends the attempt and frees everything it holds.
 func (w *watchdog) close() {
 	w.pause()
+	if w.unhook != nil {
+		w.unhook()
+	}
 	w.cancel(context.Canceled)
 }
 
