@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"myip.co.kr/hearth/internal/app"
 )
@@ -27,7 +28,9 @@ func (c *nodeCmd) Run(ctx context.Context, std streams) error {
 	}
 	log := c.logger(std.err)
 	for _, w := range cfg.Warnings() {
-		log.Warn("configuration: " + w.String())
+		if concernsNode(w.Path) {
+			log.Warn("configuration: " + w.String())
+		}
 	}
 	calmGC()
 	quietStdlib()
@@ -43,4 +46,13 @@ func (c *nodeCmd) Run(ctx context.Context, std streams) error {
 	}
 	log.Info("serving gateways", "address", ln.Addr().String(), "tls", cfg.NodeServer.TLSCert != "", "slots", n.Slots())
 	return n.Serve(ctx, ln, hurry)
+}
+
+// concernsNode says whether a warning about a key is one for who owns slots: what callers see, and what they pay, is for
+// gateways to say.
+func concernsNode(path string) bool {
+	if strings.HasSuffix(path, ".price") || strings.HasSuffix(path, ".context") {
+		return false
+	}
+	return strings.HasPrefix(path, "node")
 }

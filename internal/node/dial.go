@@ -33,12 +33,12 @@ type Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 // transports says by which URL a machine is asked, and makes transports that reach it and nothing else.
 func transports(r *hearth.Remote, dial Dialer) (base string, make func() *http.Transport, err error) {
 	base = strings.TrimRight(r.URL, "/")
-	socket, isSocket := strings.CutPrefix(base, "unix://")
+	socket := ""
+	if path, ok := strings.CutPrefix(base, "unix://"); ok {
+		socket, base = path, "http://socket"
+	}
 	secure := strings.HasPrefix(base, "https://")
-	switch {
-	case isSocket:
-		base = "http://socket"
-	case !secure && !strings.HasPrefix(base, "http://"):
+	if !secure && !strings.HasPrefix(base, "http://") {
 		return "", nil, errors.New("the url of a machine begins with https://, http:// or unix://")
 	}
 	var conf *tls.Config

@@ -40,8 +40,11 @@ func (c *Client) follow(ctx context.Context) {
 		}
 		retry = min(2*retry, retryMost)
 	}
-	c.see(&sight{lost: "the gateway does not follow it any more"}, nil)
+	c.see(&sight{lost: unfollowed}, nil)
 }
+
+// unfollowed is why nothing is known of a machine that is not configured any more, or at the end.
+const unfollowed = "the gateway does not follow it any more"
 
 // stream follows one stream to its end. It is nil if another one is to be asked for at once. brought says whether there
 // was a picture.
@@ -149,7 +152,7 @@ func (c *Client) change(old, s *sight, steps []taken) {
 	if was != is || s.lost != old.lost && s.lost != "" {
 		if is {
 			c.log.Info("the machine of a node answers", "node", c.name)
-		} else {
+		} else if s.lost != unfollowed {
 			c.log.Warn("the machine of a node does not answer: its slots are not used", "node", c.name, "why", s.unknown(now))
 		}
 	}

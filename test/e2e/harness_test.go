@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -57,6 +58,7 @@ type gateway struct {
 	done chan error
 	acme *engine.Provider
 	dir  string
+	gpu  *machine // that owns the engines, nil = the gateway does
 }
 
 type lockedBuffer struct {
@@ -279,9 +281,12 @@ func (g *gateway) status(model string) int {
 	return n
 }
 
-// engines are the pids of the gateway's children.
+// engines are the pids of the gateway's children, or of its machine's.
 func (g *gateway) engines() []int {
 	g.t.Helper()
+	if g.gpu != nil {
+		return childrenOf(g.gpu.cmd.Process.Pid)
+	}
 	return childrenOf(g.cmd.Process.Pid)
 }
 
@@ -291,7 +296,7 @@ func childrenOf(pid int) []int {
 	for _, f := range tasks {
 		b, _ := os.ReadFile(f) // a thread that just ended has no children
 		for _, w := range strings.Fields(string(b)) {
-			if n, err := strconv.Atoi(w); err == nil {
+			if n, err := strconv.Atoi(w); err == nil && !slices.Contains(out, n) { // it moves when the thread that made it ends
 				out = append(out, n)
 			}
 		}
