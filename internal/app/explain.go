@@ -40,7 +40,7 @@ func Explain(ctx context.Context, cfg *config.Config, body []byte, key string) (
 	if err != nil {
 		return server.Explanation{}, err
 	}
-	fleet, err := slot.NewFleet(cat, slot.Options{Driver: drivers.For, Log: log})
+	fleet, err := slot.NewFleet(cat, slot.Options{Driver: drivers.For, Remote: notAsked, Log: log})
 	if err != nil {
 		return server.Explanation{}, err
 	}

@@ -28,7 +28,7 @@ func (a *App) openSlots(ctx context.Context, o Options) error {
 		return err
 	}
 	a.fleet, err = slot.NewFleet(a.Catalog(), slot.Options{
-		Driver: drivers.For, Lock: drivers.Lock, Adopted: adopted, Operator: operator, Log: o.Log,
+		Driver: drivers.For, Lock: drivers.Lock, Adopted: adopted, Operator: operator, Remote: remote(o), Log: o.Log,
 	})
 	if err != nil {
 		return err
