@@ -224,7 +224,7 @@ func TestObserverPace(t *testing.T) {
 			if err != nil {
 				break
 			}
-			time.Sleep(25 * time.Millisecond)
+			<-time.After(25 * time.Millisecond)
 		}
 		if took := time.Since(begin); took < 10*time.Second || took > 11*time.Second {
 			t.Errorf("given up after %v", took)
@@ -243,7 +243,7 @@ func TestObserverLater(t *testing.T) {
 		o := newObserver(&hearth.Slot{Driver: Exec, Model: &hearth.Model{ID: "acme/tiny"}}, p.dial)
 		defer o.close()
 		look := func() (slot.Report, error) {
-			time.Sleep(600 * time.Millisecond)
+			<-time.After(600 * time.Millisecond)
 			return o.look(t.Context(), "http://engine", "")
 		}
 		if r, err := look(); r.Ready || err != nil {
