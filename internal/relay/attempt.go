@@ -9,7 +9,6 @@ import (
 	"myip.co.kr/hearth"
 	"myip.co.kr/hearth/internal/dialect"
 	"myip.co.kr/hearth/internal/health"
-	"myip.co.kr/hearth/internal/slot"
 	"myip.co.kr/hearth/internal/upstream"
 )
 
@@ -23,19 +22,22 @@ type outcome struct {
 	failure  *upstream.Failure // why it is Broken
 	fault    *hearth.Error     // our own error, when there is no upstream to name
 	health   health.Outcome    // what it says of the endpoint
+	place    int               // of the candidates that shared the wait, which it is
+	passed   []hearth.Attempt  // those before it, which were not ready
+	broke    bool              // the connection failed: nothing that the upstream said
+	unsent   <-chan struct{}   // there was no connection to an engine, and this says when it is gone; else nil
 }
 
-// grant is what an attempt holds while it lasts.
-type grant struct {
-	lease  slot.Lease
-	permit health.Permit
+// begin names the endpoint that is tried.
+func (o *outcome) begin(e *hearth.Endpoint) {
+	o.endpoint = e
+	o.Model, o.Provider, o.Slug, o.Endpoint = e.Model.ID, e.Provider.Name, e.Provider.Slug, e.ID
 }
 
-// attempt tries one candidate. What it holds (a place in a slot, the permit to try the endpoint) is given back before it
-// returns.
-func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange, c hearth.Candidate, hasNext bool) (o outcome) {
-	e := c.Endpoint
-	o = outcome{endpoint: e, Attempt: hearth.Attempt{Model: e.Model.ID, Provider: e.Provider.Name, Slug: e.Provider.Slug, Endpoint: e.ID}}
+// attempt tries the first of the candidates, or another if its slot is ready first: they share a wait. What it holds (a
+// place in a slot, the permit to try the endpoint) is given back before it returns.
+func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange, cs []hearth.Candidate, hasNext bool) (o outcome) {
+	o.begin(cs[0].Endpoint)
 	x.tally.raw, x.tally.param, x.tally.code = "", "", ""
 	start := time.Now()
 	var g grant
@@ -45,14 +47,14 @@ func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange,
 			o.Latency, o.Message = time.Since(start), defect
 			x.gen.Attempts = append(x.gen.Attempts, o.Attempt)
 		}
-		g.permit.Done(o.health, o.RetryAfter, time.Now())
-		g.lease.Release()
+		g.giveBack(&o)
 	}()
-	call := upstream.Call{Endpoint: e, Stream: x.chat.Stream, Stamp: &x.stamp, MaxTokens: x.chat.MaxTokens}
-	if !r.obtain(ctx, x, &c, &call, &g, &o, hasNext) {
+	call := upstream.Call{Stream: x.chat.Stream, Stamp: &x.stamp, MaxTokens: x.chat.MaxTokens}
+	if !r.obtain(ctx, x, cs, &call, &g, &o, hasNext) {
 		o.Latency, tried = time.Since(start), true
 		return o
 	}
+	e := o.endpoint
 	// A stamp learns from the upstream it rewrites, so each attempt gets a new one.
 	x.stamp = dialect.Stamp{ID: x.gen.ID, Model: e.Model.ID, Provider: e.Provider.Name, Created: x.stamp.Created, Tools: x.chat.ToolNames}
 	x.watch.Dispatch()
@@ -61,13 +63,16 @@ func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange,
 
 	opened, failure, err := r.upstream.Open(ctx, &call)
 	o.Latency = time.Since(start)
-	sent = sent.Add(x.waitedElsewhere(&g.lease, &o))
+	sent = sent.Add(x.waitedElsewhere(g.lease, &o))
 	switch {
 	case err != nil:
 		o.left(err)
 	case failure != nil:
 		o.failed(failure)
 		x.tally.add(failure)
+		if failure.Unsent && g.lease != nil {
+			o.unsent = g.lease.Gone
+		}
 		if o.Skip.Slot() && g.lease.Remote && !failure.Loading { // as if the slot were one of this machine
 			x.tally.tried--
 		}
@@ -93,26 +98,34 @@ const defect = "the gateway made a mistake while it tried this candidate"
 
 // obtain gets what an attempt needs before anything is sent: the money, what its media hold, a place in the slot, the
 // permit, the body to send. Without one of them the outcome says why.
-func (r *Relay) obtain(ctx context.Context, x *exchange, c *hearth.Candidate, call *upstream.Call, g *grant, o *outcome, hasNext bool) bool {
-	e := c.Endpoint
+func (r *Relay) obtain(ctx context.Context, x *exchange, cs []hearth.Candidate, call *upstream.Call, g *grant, o *outcome, hasNext bool) bool {
+	c, e := &cs[0], o.endpoint
 	if h := r.health.View()[e.Index]; h.Out(time.Now()) && !c.LastResort { // no slot is woken for an endpoint that may not be tried
 		o.cooled(h)
 		return false
 	}
 	if !r.afford(x, c) {
-		o.Skip, o.Message = hearth.SkipOverBudget, "the key's limit does not cover what this candidate may cost"
+		o.unaffordable()
 		return false
 	}
 	if e.Local() && x.chat.Request.MediaURLs > 0 && !r.fetchMedia(ctx, x, o) {
 		return false
 	}
-	if e.Slot != nil && !r.lease(ctx, x, e, &g.lease, o, hasNext) {
-		return false
+	if e.Slot != nil {
+		if !r.lease(ctx, x, cs, g, o, hasNext) {
+			return false
+		}
+		c, e = &cs[o.place], o.endpoint
+		if o.place > 0 && !r.afford(x, c) {
+			o.unaffordable()
+			return false
+		}
+		call.Lease, call.EngineURL, call.EngineKey, call.Transport = g.lease, g.lease.URL, g.lease.APIKey, g.lease.Transport
+		if g.lease.Remote {
+			call.Wait = min(x.waitLeft, e.Slot.Wait)
+		}
 	}
-	call.EngineURL, call.EngineKey, call.Transport = g.lease.URL, g.lease.APIKey, g.lease.Transport
-	if g.lease.Remote {
-		call.Wait = min(x.waitLeft, e.Slot.Wait)
-	}
+	call.Endpoint = e
 	take := r.health.Take
 	if c.LastResort {
 		take = r.health.TakeAnyway
@@ -128,30 +141,6 @@ func (r *Relay) obtain(ctx context.Context, x *exchange, c *hearth.Candidate, ca
 		return false
 	}
 	return true
-}
-
-// lease asks for a place in the endpoint's slot. Without one the attempt says why, in the slot's word.
-func (r *Relay) lease(ctx context.Context, x *exchange, e *hearth.Endpoint, lease *slot.Lease, o *outcome, hasNext bool) bool {
-	asked := time.Now()
-	got, err := r.fleet.Acquire(ctx, slot.Ask{
-		Slot: e.Slot, Key: x.key.ID, Budget: min(x.waitLeft, e.Slot.Wait), HasNext: hasNext, Generation: x.gen.ID,
-	})
-	o.SlotWait = time.Since(asked)
-	x.waitLeft = max(x.waitLeft-o.SlotWait, 0)
-	if err == nil {
-		*lease = *got
-		return true
-	}
-	var refusal *slot.Refusal
-	if errors.As(err, &refusal) {
-		o.Skip, o.Message, o.RetryAfter = refusal.Word, refusal.Message, refusal.RetryAfter
-		return false
-	}
-	if cause := context.Cause(ctx); cause != nil {
-		err = cause
-	}
-	o.left(err)
-	return false
 }
 
 // alert tells the operator of what only they can mend: a provider that refuses our account.
@@ -182,6 +171,11 @@ func (r *Relay) pass(w http.ResponseWriter, x *exchange, o *outcome, opened *ups
 	case hearth.Served:
 		o.health = health.Success
 	}
+}
+
+// unaffordable notes that the key cannot pay for the candidate.
+func (o *outcome) unaffordable() {
+	o.Skip, o.Message = hearth.SkipOverBudget, "the key's limit does not cover what this candidate may cost"
 }
 
 // cooled notes that the endpoint may not be tried now, although it could when the chain was built.
@@ -225,9 +219,13 @@ func (o *outcome) failed(f *upstream.Failure) {
 	if f.Loading {
 		word = hearth.SkipLoading
 	}
+	if f.Stopped {
+		word, o.RetryAfter = hearth.SkipFailed, time.Second
+	}
 	if word != "" {
 		o.Status, o.Skip = 0, word
 	}
+	o.broke = f.Broke
 	switch f.Blame {
 	case hearth.BlameEndpoint:
 		o.health = health.Failure

@@ -79,7 +79,7 @@ func (r *Relay) count(ctx context.Context, x *exchange, in *chain.Input, e *hear
 		return false
 	}
 	defer lease.Release()
-	call := upstream.Call{Endpoint: e, EngineURL: lease.URL, EngineKey: lease.APIKey, Transport: lease.Transport}
+	call := upstream.Call{Endpoint: e, Lease: lease, EngineURL: lease.URL, EngineKey: lease.APIKey, Transport: lease.Transport}
 	if !r.forward(x, &hearth.Candidate{Endpoint: e}, &call) {
 		return false
 	}

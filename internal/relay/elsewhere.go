@@ -22,7 +22,7 @@ func elsewhere(f *upstream.Failure) hearth.SkipReason {
 
 // waitedElsewhere adds what a request waited at another machine to its slot waits.
 func (x *exchange) waitedElsewhere(l *slot.Lease, o *outcome) time.Duration {
-	if l.Waited == nil {
+	if l == nil || l.Waited == nil {
 		return 0
 	}
 	d := l.Waited()

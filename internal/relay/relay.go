@@ -117,13 +117,22 @@ func (r *Relay) Chat(w http.ResponseWriter, req *http.Request, id string, key *h
 
 // walk tries the candidates in turn until one answers, or the caller leaves.
 func (r *Relay) walk(ctx context.Context, w http.ResponseWriter, x *exchange, rest []hearth.Candidate) error {
+	again := false
 	for len(rest) > 0 && !r.enough(x) {
-		c := rest[0]
-		rest = rest[1:]
-		a := r.attempt(ctx, w, x, c, len(rest) > 0)
+		n := r.together(rest)
+		a := r.attempt(ctx, w, x, rest[:n], len(rest) > n)
+		c := rest[a.place]
+		rest = without(rest, a.place)
+		if a.Verdict != hearth.TryNext { // else those before it are tried yet
+			x.gen.Attempts = append(x.gen.Attempts, a.passed...)
+		}
 		x.gen.Attempts = append(x.gen.Attempts, a.Attempt)
 		switch a.Verdict {
 		case hearth.TryNext:
+			if len(rest) == 0 && !again && x.comesBack(ctx, &a) {
+				again, rest = true, []hearth.Candidate{c}
+				continue
+			}
 			r.rerank(x, c, rest)
 		case hearth.Served, hearth.Broken:
 			return r.finish(w, x, &a)

@@ -1,0 +1,166 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"myip.co.kr/hearth"
+	"myip.co.kr/hearth/internal/health"
+	"myip.co.kr/hearth/internal/slot"
+)
+
+// grant is what an attempt holds while it lasts.
+type grant struct {
+	lease  *slot.Lease // nil = the endpoint has no slot
+	permit health.Permit
+}
+
+// together is how many of the first candidates share one wait: slots of one node of this machine.
+func (r *Relay) together(rest []hearth.Candidate) int {
+	first := rest[0].Endpoint.Slot
+	if first == nil || first.Node == nil || first.Node.Remote != nil {
+		return 1
+	}
+	n := 1
+	for ; n < len(rest); n++ {
+		e := rest[n].Endpoint
+		if e.Slot == nil || e.Slot.Node != first.Node || r.health.View()[e.Index].Out(time.Now()) {
+			break
+		}
+	}
+	return n
+}
+
+// lease asks for a place in the slot of the first candidate, or of another if that is ready first. Without one the attempt
+// says why, in the slot's word.
+func (r *Relay) lease(ctx context.Context, x *exchange, cs []hearth.Candidate, g *grant, o *outcome, hasNext bool) bool {
+	asked := time.Now()
+	ask := slot.Ask{
+		Slot: cs[0].Endpoint.Slot, Key: x.key.ID, Budget: min(x.waitLeft, cs[0].Endpoint.Slot.Wait), HasNext: hasNext, Generation: x.gen.ID,
+	}
+	for i := range cs[1:] {
+		ask.Also = append(ask.Also, cs[1+i].Endpoint.Slot)
+	}
+	got, err := r.fleet.Acquire(ctx, ask)
+	o.SlotWait = time.Since(asked)
+	x.waitLeft = max(x.waitLeft-o.SlotWait, 0)
+	if err == nil {
+		g.lease = got
+		r.serves(got.Slot, cs, o)
+		return true
+	}
+	var refusal *slot.Refusal
+	if errors.As(err, &refusal) {
+		o.Skip, o.Message, o.RetryAfter = refusal.Word, refusal.Message, refusal.RetryAfter
+		return false
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	o.left(err)
+	return false
+}
+
+// serves notes which of the candidates that shared a wait has got the place, and why those before it have not.
+func (r *Relay) serves(s *hearth.Slot, cs []hearth.Candidate, o *outcome) {
+	for i := range cs {
+		if cs[i].Endpoint.Slot != s {
+			continue
+		}
+		for j := range cs[:i] {
+			p := outcome{Attempt: hearth.Attempt{SlotWait: o.SlotWait, Latency: o.SlotWait}}
+			p.begin(cs[j].Endpoint)
+			p.Skip, p.Message = notFirst(r.fleet.View(cs[j].Endpoint.Slot))
+			o.passed = append(o.passed, p.Attempt)
+		}
+		o.begin(cs[i].Endpoint)
+		o.place = i
+		return
+	}
+}
+
+// notFirst is why a slot that was waited for is not the one that serves.
+func notFirst(v hearth.SlotView) (hearth.SkipReason, string) {
+	switch {
+	case v.State == hearth.SlotFailed:
+		return hearth.SkipFailed, "its engine has failed, and another slot of the node was ready first"
+	case v.State == hearth.SlotReady:
+		return hearth.SkipBusy, "another slot of the node had a free place first"
+	case v.OtherBusy:
+		return hearth.SkipBusy, "the GPU is busy with another model, which was ready first"
+	}
+	return hearth.SkipLoading, "another slot of the node was ready first"
+}
+
+// without takes candidate i out of those that are left, and changes the order of no others.
+func without(rest []hearth.Candidate, i int) []hearth.Candidate {
+	copy(rest[1:i+1], rest[:i])
+	return rest[1:]
+}
+
+// deathNews is how long after a failure of its connection an engine's death may be noticed: the sockets of a process are
+// closed first, and what it had in a GPU's memory takes its time.
+const deathNews = 3 * time.Second
+
+// giveBack gives back what an attempt holds. A connection that failed because the engine is gone does not count against
+// the endpoint: its slot leaves it alone for a while in its own way.
+func (g *grant) giveBack(o *outcome) {
+	if o.health == health.Failure && o.broke && g.lease != nil && g.lease.Gone != nil {
+		g.judgeLater()
+	} else {
+		g.permit.Done(o.health, o.RetryAfter, time.Now())
+	}
+	if g.lease != nil {
+		g.lease.Release()
+	}
+}
+
+// judgeLater counts a failure of the connection against the endpoint, unless the engine turns out to be gone.
+func (g *grant) judgeLater() {
+	verdicts := make(chan health.Outcome, 1) // whoever finds room in it is the first
+	permit := g.permit
+	judge := func(o health.Outcome) {
+		select {
+		case verdicts <- o:
+			permit.Done(o, 0, time.Now())
+		default:
+		}
+	}
+	select {
+	case <-g.lease.Gone:
+		judge(health.NoVerdict)
+		return
+	default:
+	}
+	stop := g.lease.OnGone(func() { judge(health.NoVerdict) })
+	time.AfterFunc(deathNews, func() {
+		stop()
+		judge(health.Failure)
+	})
+}
+
+// comesBack says whether the last candidate's slot is to be asked once more: its engine is gone, and nothing was sent to
+// it. The news of that are waited for within the budget for slots.
+func (x *exchange) comesBack(ctx context.Context, o *outcome) bool {
+	if o.unsent == nil {
+		return false
+	}
+	select {
+	case <-o.unsent:
+		return true
+	default:
+	}
+	asked := time.Now()
+	t := time.NewTimer(min(deathNews, x.waitLeft))
+	defer t.Stop()
+	defer func() { x.waitLeft = max(x.waitLeft-time.Since(asked), 0) }()
+	select {
+	case <-o.unsent:
+		return true
+	case <-ctx.Done():
+		return true // to be told by whoever is asked next
+	case <-t.C:
+		return false
+	}
+}
