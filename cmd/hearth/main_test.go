@@ -38,12 +38,15 @@ const patience = 20 * time.Second
 //	answers STATUS METHOD URL [KEY [BODY]]  asks until the status comes; KEY may be file:NAME:PREFIX, the rest of the line
 //	                                     of a file that begins with PREFIX
 //	mode FILE 0600                       checks the permissions of a file
+//	shows REGEXP args...                 runs "hearth args..." until its output matches
+//	murder NAME                          sends SIGKILL
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"start": scriptStart, "terminate": scriptTerminate, "answers": scriptAnswers, "mode": scriptMode,
+			"shows": scriptShows, "murder": scriptMurder,
 		},
 		Setup: func(e *testscript.Env) error {
 			example, err := os.ReadFile("../../hearth.example.yaml")

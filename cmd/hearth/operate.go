@@ -75,7 +75,29 @@ type slotOrder struct {
 }
 
 func (o *slotOrder) give(ctx context.Context, std streams, verb string) error {
-	return o.order(ctx, std, "/slots/"+url.PathEscape(o.Slot)+"/"+verb, nil)
+	path, err := slotPath(o.Slot)
+	if err != nil {
+		return err
+	}
+	return o.order(ctx, std, path+"/"+verb, nil)
+}
+
+// slotPath is the path of a slot's routes. A name that would lead to another route is that of no slot.
+func slotPath(name string) (string, error) {
+	switch name {
+	case "", ".", "..", "events":
+		return "", fmt.Errorf("there is no slot %q; hearth slots shows those there are", name)
+	}
+	return "/slots/" + url.PathEscape(name), nil
+}
+
+// nodePath is the path of a node's routes.
+func nodePath(name string) (string, error) {
+	switch name {
+	case "", ".", "..":
+		return "", fmt.Errorf("there is no node %q; hearth slots shows those there are", name)
+	}
+	return "/nodes/" + url.PathEscape(name), nil
 }
 
 type (
@@ -164,7 +186,11 @@ func (c *pauseCmd) Run(ctx context.Context, std streams) error {
 	if c.For > 0 {
 		body = []byte(`{"for":"` + c.For.String() + `"}`)
 	}
-	return c.order(ctx, std, "/nodes/"+url.PathEscape(c.Node)+"/pause", body)
+	path, err := nodePath(c.Node)
+	if err != nil {
+		return err
+	}
+	return c.order(ctx, std, path+"/pause", body)
 }
 
 type resumeCmd struct {
@@ -181,5 +207,9 @@ func (resumeCmd) Help() string {
 
 // Run resumes a node.
 func (c *resumeCmd) Run(ctx context.Context, std streams) error {
-	return c.order(ctx, std, "/nodes/"+url.PathEscape(c.Node)+"/resume", nil)
+	path, err := nodePath(c.Node)
+	if err != nil {
+		return err
+	}
+	return c.order(ctx, std, path+"/resume", nil)
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"os/signal"
 	"strings"
@@ -40,16 +39,19 @@ Colours are for terminals only, and NO_COLOR turns them off.`
 
 // Run shows the slots.
 func (c *slotsCmd) Run(ctx context.Context, std streams) error {
+	path := "/slots"
+	if c.Slot != "" {
+		var err error
+		if path, err = slotPath(c.Slot); err != nil {
+			return err
+		}
+	}
 	g, err := c.dial(ctx)
 	if err != nil {
 		return err
 	}
 	defer g.Close()
-	path := "/slots"
-	if c.Slot != "" {
-		path += "/" + url.PathEscape(c.Slot)
-	}
-	show := shower{c: g, path: path, one: c.Slot != "", json: c.JSON, screen: screenOf(std.out), out: std.out}
+	show := shower{c: g, path: path, one: c.Slot != "", json: c.JSON, screen: screenOf(std.out), out: std.out, began: time.Now()}
 	if !c.Watch {
 		return show.once(ctx)
 	}
@@ -69,7 +71,8 @@ type shower struct {
 	json   bool
 	screen screen
 	out    io.Writer
-	last   string
+	began  time.Time // of the watch
+	last   string    // what was shown last, as of that time
 }
 
 // once prints them as they are.
@@ -82,7 +85,7 @@ func (s *shower) once(ctx context.Context) error {
 		_, err = fmt.Fprintf(s.out, "%s\n", b)
 		return err
 	}
-	text, err := s.page(b)
+	text, err := s.page(b, time.Now())
 	if err != nil {
 		return err
 	}
@@ -90,8 +93,8 @@ func (s *shower) once(ctx context.Context) error {
 	return err
 }
 
-// page is what is shown of an answer.
-func (s *shower) page(answer []byte) (string, error) {
+// page is what is shown of an answer at a time.
+func (s *shower) page(answer []byte, now time.Time) (string, error) {
 	var b strings.Builder
 	if s.one {
 		var one struct {
@@ -100,14 +103,14 @@ func (s *shower) page(answer []byte) (string, error) {
 		if err := json.Unmarshal(answer, &one); err != nil {
 			return "", fmt.Errorf("read the gateway's answer: %w", err)
 		}
-		s.screen.slot(&b, &one.Data, time.Now())
+		s.screen.slot(&b, &one.Data, now)
 		return b.String(), nil
 	}
 	var list slotList
 	if err := json.Unmarshal(answer, &list); err != nil {
 		return "", fmt.Errorf("read the gateway's answer: %w", err)
 	}
-	s.screen.table(&b, &list, time.Now())
+	s.screen.table(&b, &list, now)
 	return b.String(), nil
 }
 
@@ -163,13 +166,14 @@ func (s *shower) step(step []byte, only string) error {
 	return err
 }
 
-// redraw prints the slots as they are: on a terminal in the place of what was there, elsewhere if they have changed.
+// redraw prints the slots as they are: on a terminal in the place of what was there, elsewhere if they have changed, of
+// which that time passes is none.
 func (s *shower) redraw(ctx context.Context) error {
 	b, err := s.c.Do(ctx, "GET", s.path, nil)
 	if err != nil {
 		return err
 	}
-	text, err := s.page(b)
+	text, err := s.page(b, time.Now())
 	if err != nil {
 		return err
 	}
@@ -177,13 +181,14 @@ func (s *shower) redraw(ctx context.Context) error {
 		_, err = io.WriteString(s.out, "\x1b[H"+strings.ReplaceAll(text, "\n", "\x1b[K\n")+"\x1b[J")
 		return err
 	}
-	if text == s.last {
-		return nil
+	same, err := s.page(b, s.began)
+	if err != nil || same == s.last {
+		return err
 	}
 	if s.last != "" {
 		text = "\n" + text
 	}
-	s.last = strings.TrimPrefix(text, "\n")
+	s.last = same
 	_, err = io.WriteString(s.out, text)
 	return err
 }
@@ -233,6 +238,10 @@ func (logsCmd) Help() string {
 
 // Run prints the log of a slot.
 func (c *logsCmd) Run(ctx context.Context, std streams) error {
+	path, err := slotPath(c.Slot)
+	if err != nil {
+		return err
+	}
 	g, err := c.dial(ctx)
 	if err != nil {
 		return err
@@ -240,7 +249,7 @@ func (c *logsCmd) Run(ctx context.Context, std streams) error {
 	defer g.Close()
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	path := "/slots/" + url.PathEscape(c.Slot) + "/log"
+	path += "/log"
 	if c.Follow {
 		path += "?follow=1"
 	}

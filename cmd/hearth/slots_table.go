@@ -85,7 +85,7 @@ func (s *slotRow) word(now time.Time) string {
 	case barred != "" && (s.State == "asleep" || s.State == "failed"):
 		return barred
 	case barred != "":
-		return barred + ", " + safe(s.State) + " still"
+		return barred + " (" + safe(s.State) + ")"
 	case s.State == "starting" && s.LoadRest >= 0.5:
 		return fmt.Sprintf("starting, %.0fs left", s.LoadRest)
 	}

@@ -56,7 +56,7 @@ func (o *orders) obey(ctx context.Context, f *slot.Fleet, order slot.Order) erro
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	b, err := json.Marshal(f.Operator(), json.Deterministic(true), jsontext.Multiline(true))
+	b, err := json.Marshal(f.Operator(), json.Deterministic(true), jsontext.Multiline(true), jsontext.WithIndent("  "))
 	if err == nil && !bytes.Equal(b, o.last) {
 		if err = replace(o.path, b); err == nil {
 			o.last = b

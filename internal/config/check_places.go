@@ -12,6 +12,9 @@ import (
 func (k *checker) slot(path string, n *Node, s *Slot) {
 	if k.matches(path+".name", s.Name, placeName, "must be a plain name", "write letters, digits and . _ -, such as gemma") {
 		k.unique(k.slots, s.Name, path+".name", "the slot name "+quote(s.Name))
+		if s.Name == "events" { // GET /api/v1/slots/events is the stream of them
+			k.add(path+".name", "is taken by a route of the gateway", "call the slot otherwise")
+		}
 	}
 	if k.modelID(path+".model", s.Model) {
 		id := localTag(n) + ":" + s.Model

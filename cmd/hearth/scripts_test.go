@@ -1,0 +1,39 @@
+package main
+
+import (
+	"bytes"
+	"os/exec"
+	"regexp"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// scriptShows runs a command again and again until its standard output matches.
+func scriptShows(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: shows REGEXP args...")
+	}
+	want, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	var out, errs bytes.Buffer
+	err = poll(func() bool {
+		out.Reset()
+		errs.Reset()
+		cmd := exec.Command("hearth", args[1:]...)
+		cmd.Dir, cmd.Stdout, cmd.Stderr = ts.MkAbs("."), &out, &errs
+		cmd.Env = []string{"HOME=" + ts.Getenv("HOME"), "PATH=" + ts.Getenv("PATH"), "TZ=UTC"}
+		return cmd.Run() == nil && want.Match(out.Bytes())
+	})
+	if err != nil {
+		ts.Fatalf("hearth %s never shows %q but\n%s%s", strings.Join(args[1:], " "), args[0], out.String(), errs.String())
+	}
+}
+
+// scriptMurder ends a process that "start" began, without a word.
+func scriptMurder(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: murder NAME")
+	}
+	running(ts)[args[0]].kill()
+}
