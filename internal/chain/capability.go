@@ -33,27 +33,45 @@ func (b *builder) incapable(c *hearth.Candidate) *out {
 		b.failed.output = max(b.failed.output, e.MaxOutput)
 		return &out{stage: hearth.StageCapability, reason: fmt.Sprintf("gives at most %d tokens, max_tokens is %d", e.MaxOutput, req.MaxTokens)}
 	}
-	if e.Context == 0 {
+	window := b.window(e)
+	if window == 0 {
 		return nil
 	}
 	tokens, exact := b.prompt(e)
-	if tokens > e.Context {
-		b.failed.tooLong(tokens, e.Context, exact)
-		return &out{hearth.StageCapability, windowReason(tokens, e.Context, exact), hearth.SkipContext}
+	if tokens > window {
+		b.failed.tooLong(tokens, window, exact)
+		return &out{hearth.StageCapability, windowReason(tokens, window, exact), hearth.SkipContext}
 	}
 	if e.Slot == nil {
 		return nil
 	}
-	if !exact && tokens > e.Context/4*3 {
-		if bound := b.bound(e); bound > e.Context && engine(e).Truncates {
-			b.failed.tooLong(bound, e.Context, false)
-			return &out{hearth.StageCapability, fmt.Sprintf("the prompt may have %d tokens, window %d, and its engine cuts a longer one without a word", bound, e.Context), hearth.SkipContext}
+	if !exact && tokens > window/4*3 {
+		if bound := b.bound(e); bound > window && engine(e).Truncates {
+			b.failed.tooLong(bound, window, false)
+			return &out{hearth.StageCapability, fmt.Sprintf("the prompt may have %d tokens, window %d, and its engine cuts a longer one without a word", bound, window), hearth.SkipContext}
 		}
 	}
-	if rest := e.Context - tokens; req.MaxTokens > rest && engine(e).RefusesCap {
+	if rest := window - tokens; req.MaxTokens > rest && engine(e).RefusesCap {
 		c.MaxTokens, b.lowered = max(rest, 1), true
 	}
 	return nil
+}
+
+// slot is the view of a local endpoint's slot, nil if nothing is known of it.
+func (b *builder) slot(e *hearth.Endpoint) *hearth.SlotView {
+	if e.Slot == nil || e.Slot.Index >= len(b.Views.Slots) {
+		return nil
+	}
+	return &b.Views.Slots[e.Slot.Index]
+}
+
+// window is how many tokens a request may have, prompt and answer together: as configured, or less if the engine says
+// so; 0 = not known.
+func (b *builder) window(e *hearth.Endpoint) int {
+	if v := b.slot(e); v != nil && v.Facts.Window > 0 && !v.Unknown && (e.Context == 0 || v.Facts.Window < e.Context) {
+		return v.Facts.Window
+	}
+	return e.Context
 }
 
 // unsupported says what of the things the request needs the endpoint declares to lack.

@@ -10,7 +10,7 @@ import (
 // TestBuild is the whole table of named cases, the examples of the seed pages first, then step by step.
 func TestBuild(t *testing.T) {
 	run(t, slices.Concat(
-		seedCases, modelCases, tierCases, filterCases, policyCases, capabilityCases, windowCases, healthCases,
+		seedCases, modelCases, tierCases, filterCases, policyCases, capabilityCases, windowCases, slotCases, healthCases,
 		orderCases, sortCases, barCases, cutCases, residentCases,
 	))
 }

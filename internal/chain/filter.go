@@ -30,6 +30,9 @@ func (b *builder) filter(c *hearth.Candidate) *out {
 	if e.Disabled {
 		return &out{stage: hearth.StageConditions, reason: "the endpoint is disabled"}
 	}
+	if v := b.slot(e); v != nil && v.Disabled {
+		return &out{stage: hearth.StageConditions, reason: "its slot is disabled by the operator"}
+	}
 	if b.strict {
 		if why := b.conditionsBar(e); why != "" {
 			return &out{stage: hearth.StageConditions, reason: why}

@@ -121,7 +121,7 @@ func (b *builder) noteAtTheEnd() {
 	for _, c := range b.chain.Candidates {
 		if c.MaxTokens > 0 {
 			b.note(fmt.Sprintf("max_tokens lowered to %d for %s: its engine refuses more than what is left of its window of %d",
-				c.MaxTokens, c.Endpoint.ID, c.Endpoint.Context))
+				c.MaxTokens, c.Endpoint.ID, b.window(c.Endpoint)))
 		}
 	}
 }

@@ -127,12 +127,16 @@ func (b *builder) slotRank(s *hearth.Slot) (class int, wait float64) {
 		return placeAsleep, 0
 	}
 	v := &b.Views.Slots[s.Index]
+	if v.Unknown || v.Drained || v.Foreign || !v.Paused.IsZero() { // it lets nobody in
+		return placeFailed, 0
+	}
 	switch v.State {
 	case hearth.SlotReady:
-		if v.Inflight < s.Concurrency {
+		n := places(s, v)
+		if v.Inflight < n {
 			return placeFree, 0
 		}
-		return placeQueue, float64(v.Inflight+v.Waiting) / float64(max(s.Concurrency, 1))
+		return placeQueue, float64(v.Inflight+v.Waiting) / float64(n)
 	case hearth.SlotStarting:
 		return placeLoad, v.LoadRest.Seconds()
 	case hearth.SlotFailed:
@@ -142,6 +146,14 @@ func (b *builder) slotRank(s *hearth.Slot) (class int, wait float64) {
 		return placeBehind, 0
 	}
 	return placeAsleep, 0
+}
+
+// places is how many requests an engine takes at once: as configured, else as it says, else one.
+func places(s *hearth.Slot, v *hearth.SlotView) int {
+	if s.Concurrency > 0 {
+		return s.Concurrency
+	}
+	return max(v.Facts.Parallel, 1)
 }
 
 // residentFirst moves, within each run of adjacent local candidates on one exclusive node, the one whose slot is ready
@@ -170,7 +182,7 @@ func localRun(cs []hearth.Candidate) int {
 func promote(run []hearth.Candidate, slots []hearth.SlotView) {
 	best, reason := -1, ""
 	for i, c := range run {
-		if c.Endpoint.Slot.Index >= len(slots) {
+		if i := c.Endpoint.Slot.Index; i >= len(slots) || slots[i].Unknown {
 			continue
 		}
 		switch slots[c.Endpoint.Slot.Index].State {

@@ -25,7 +25,7 @@ func Recount(in Input, ch hearth.Chain) *hearth.Endpoint {
 }
 
 func (b *builder) mayCount(e *hearth.Endpoint) bool {
-	if e.Slot == nil || e.Slot.Index >= len(b.Views.Slots) || b.Views.Slots[e.Slot.Index].State != hearth.SlotReady {
+	if v := b.slot(e); v == nil || v.State != hearth.SlotReady || v.Unknown {
 		return false
 	}
 	if _, counted := b.prompt(e); counted {
