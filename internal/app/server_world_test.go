@@ -42,6 +42,7 @@ type world struct {
 	admin, user string
 	app         *app.App
 	cfg         *config.Config
+	text        string // it was read from
 	acme, beta  *engine.Provider
 	log         *safeBuffer
 	read        *atomic.Int64 // bytes read from callers
@@ -99,7 +100,8 @@ func startWorld(t *testing.T, extra string, edits ...string) *world {
 	text := fmt.Sprintf(worldConfig, filepath.Join(dir, "data"),
 		engineCommand(t, gemma, "--load", "200ms"), engineCommand(t, exaone, "--load", "700ms"), engineCommand(t, broken, "--fail-start"),
 		serveProvider(t, w.acme), serveProvider(t, w.beta), extra)
-	cfg, err := config.Parse(filepath.Join(dir, "hearth.yaml"), []byte(strings.NewReplacer(edits...).Replace(text)), nil, nil)
+	w.text = strings.NewReplacer(edits...).Replace(text)
+	cfg, err := config.Parse(filepath.Join(dir, "hearth.yaml"), []byte(w.text), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
