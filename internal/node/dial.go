@@ -63,7 +63,8 @@ func transport(dial Dialer, conf *tls.Config) *http.Transport {
 	}
 	return &http.Transport{
 		DialContext: dial, TLSClientConfig: conf, TLSHandshakeTimeout: connectWait, Protocols: p,
-		IdleConnTimeout: time.Minute, DisableCompression: true, MaxResponseHeaderBytes: maxHeaders,
+		DisableCompression: true, // and idle connections are kept: the machine closes them when it is time
+		MaxResponseHeaderBytes: maxHeaders,
 		HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingWait, MaxReceiveBufferPerStream: readAhead},
 	}
 }

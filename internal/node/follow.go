@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptrace"
 	"time"
@@ -65,8 +66,12 @@ func (c *Client) stream(ctx context.Context) (brought bool, err error) {
 	}
 	events := sse.NewReader(resp.Body, maxPicture)
 	defer events.Close()
+	ended := false
 	for number := uint64(1); ; number++ {
 		ev, err := events.Next()
+		if err == io.EOF && ended { // read to its end, so that the connection stays
+			return true, nil
+		}
 		if err != nil {
 			return brought, cmpCause(ctx, err)
 		}
@@ -84,9 +89,7 @@ func (c *Client) stream(ctx context.Context) (brought bool, err error) {
 		silence.Reset(stale)
 		brought = true
 		c.take(&p, began)
-		if p.Last {
-			return true, nil
-		}
+		ended = p.Last
 	}
 }
 

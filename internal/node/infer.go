@@ -84,13 +84,7 @@ func (x *exchange) run(route string) {
 	ctx, cancel := context.WithCancel(x.r.Context()) // the gateway leaves, or the engine is to go: it need not go on
 	defer cancel()
 	defer context.AfterFunc(x.s.cutAll, cancel)()
-	go func() {
-		select {
-		case <-x.lease.Cut:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
+	defer x.lease.OnCut(cancel)()
 	resp, err := x.send(ctx, route)
 	var large *http.MaxBytesError
 	switch {
