@@ -75,7 +75,11 @@ func (a *App) adminRoutes(h http.Handler) http.Handler {
 	route := func(pattern string, do func(context.Context, *http.Request) (any, error)) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			r.Body = http.MaxBytesReader(w, r.Body, maxAdmin)
-			v, err := do(r.Context(), r)
+			var v any
+			err := error(hearth.Errorf(hearth.ErrNotFound, "a hearth that serves gateways has no keys: they are where callers are"))
+			if a.Accounts != nil {
+				v, err = do(r.Context(), r)
+			}
 			var b []byte
 			if err == nil {
 				b, err = json.Marshal(v)

@@ -20,6 +20,7 @@ import (
 	"myip.co.kr/hearth/internal/config"
 	"myip.co.kr/hearth/internal/journal"
 	"myip.co.kr/hearth/internal/node"
+	"myip.co.kr/hearth/internal/server"
 	"myip.co.kr/hearth/internal/slot"
 	"myip.co.kr/hearth/internal/upstream"
 )
@@ -59,7 +60,7 @@ func OpenNode(ctx context.Context, cfg *config.Config, o Options) (n *Node, err 
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	n = &Node{app: &App{o: o, log: o.Log}}
+	n = &Node{app: &App{o: o, log: o.Log, ending: make(chan struct{})}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, n.Close(context.WithoutCancel(ctx)))
@@ -94,7 +95,16 @@ func OpenNode(ctx context.Context, cfg *config.Config, o Options) (n *Node, err 
 		Catalog: n.app.Catalog(), Fleet: n.app.fleet, Order: n.app.order, Token: cfg.NodeServer.Token, MaxBody: int64(cfg.Request.MaxBody),
 		Engines: upstream.LocalTransport(n.app.Catalog(), o.LocalDial), Stall: o.WriteLimit, Log: o.Log,
 	})
+	n.app.Server = server.NewLive(n.operator())
+	n.app.listenAdmin()
 	return n, nil
+}
+
+// operator is what the operator of this machine sees, on its admin socket.
+func (n *Node) operator() *server.Server {
+	return server.NewOperator(server.Parts{
+		Catalog: n.app.Catalog(), Fleet: n.app.fleet, Log: n.app.log, Order: n.app.order, Notices: n.app.reloads.notices, Ending: n.app.ending,
+	})
 }
 
 // own are the slots of this machine.
@@ -159,6 +169,7 @@ func (n *Node) Reload(cfg *config.Config) (changes []config.Change, err error) {
 	}
 	n.app.now.Store(next)
 	n.server.Reload(next.catalog)
+	n.app.Server.Swap(n.operator())
 	return changes, nil
 }
 
@@ -199,6 +210,7 @@ func listenNode(address string) (net.Listener, error) {
 // within the grace, the rest is ended, and the engines are stopped. hurry skips the waiting.
 func (n *Node) Serve(ctx context.Context, ln net.Listener, hurry <-chan struct{}) error {
 	srv := n.server.HTTP(n.tls())
+	stopAdmin := n.app.serveAdmin(context.WithoutCancel(ctx), n.app.Server)
 	failed := make(chan error, 1)
 	go func() {
 		if srv.TLSConfig != nil {
@@ -216,6 +228,8 @@ func (n *Node) Serve(ctx context.Context, ln net.Listener, hurry <-chan struct{}
 	grace, stop := hurried(n.app.config().Shutdown.Grace, hurry)
 	n.server.Drain(grace)
 	stop()
+	close(n.app.ending)
+	stopAdmin()
 	n.server.Close()
 	last, done := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 	defer done()

@@ -79,6 +79,17 @@ func New(o Options, p Parts) *Server {
 	return s
 }
 
+// NewOperator makes a server with the operator's routes alone, for slots that have no callers here. Its connections must be
+// trusted. p needs a catalog, a fleet and a log.
+func NewOperator(p Parts) *Server {
+	s := &Server{Parts: p, mux: http.NewServeMux(), methods: make(map[string][]string)}
+	s.slotsRoutes("/api/v1")
+	s.mux.HandleFunc("/", s.wrap(func(_ http.ResponseWriter, r *http.Request) error {
+		return hearth.Errorf(hearth.ErrNotFound, "there is no route %s on a machine that serves gateways", printable(r.URL.Path))
+	}))
+	return s
+}
+
 // route registers a handler, and its path with any other method as a 405.
 func (s *Server) route(method, path string, h handler) {
 	s.mux.HandleFunc(method+" "+path, s.wrap(h))
