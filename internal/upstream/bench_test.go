@@ -50,9 +50,10 @@ const benchChunk = `data: {"id":"chatcmpl-9f8e7d6c5b4a","object":"chat.completio
 func BenchmarkStreamPerChunk(b *testing.B) {
 	const chunks = 100
 	for _, c := range []struct {
-		name string
-		size int // chunks per read
-	}{{"each read apart", 1}, {"ten in a read", 10}} {
+		name  string
+		size  int // chunks per read
+		lease Lease
+	}{{"each read apart", 1, nil}, {"ten in a read", 10, nil}, {"of an engine", 1, holds()}} {
 		b.Run(c.name, func(b *testing.B) {
 			m := &memory{pieces: []string{role}}
 			for range chunks / c.size {
@@ -69,7 +70,7 @@ func BenchmarkStreamPerChunk(b *testing.B) {
 			for b.Loop() {
 				copy(rest, whole)
 				m.pieces = rest
-				call := Call{Endpoint: e, Stream: true, Body: payload, Stamp: &dialect.Stamp{ID: "gen-1", Model: "m/m", Provider: "Acme", Created: 1}}
+				call := Call{Endpoint: e, Stream: true, Body: payload, Lease: c.lease, Stamp: &dialect.Stamp{ID: "gen-1", Model: "m/m", Provider: "Acme", Created: 1}}
 				o, f, err := client.Open(b.Context(), &call)
 				if err != nil || f != nil {
 					b.Fatal(f, err)

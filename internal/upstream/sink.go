@@ -59,12 +59,12 @@ func (k *sink) unlock() {
 	}
 }
 
-// extend gives the next write at least three quarters of the limit.
+// extend gives the next write the limit, or a little less: to set a deadline costs more than to write a chunk.
 func (k *sink) extend() {
 	if k.limit <= 0 {
 		return
 	}
-	if now := time.Since(k.start); k.ends-now < k.limit*3/4 {
+	if now := time.Since(k.start); k.ends-now < k.limit-k.limit/32 {
 		k.ends = now + k.limit
 		_ = k.rc.SetWriteDeadline(k.start.Add(k.ends)) // not every writer has deadlines; those that lack them never block
 	}
