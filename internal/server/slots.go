@@ -38,9 +38,12 @@ type slotJSON struct {
 	Facts       factsJSON   `json:"facts"`
 	Warning     string      `json:"warning,omitempty"`    // where the engine contradicts the configuration
 	LastError   string      `json:"last_error,omitempty"` // of the last start that failed, or crash
-	History     []startJSON `json:"history"`              // the last starts, oldest first
+	History     []startJSON `json:"history"`              // the last starts, oldest first; of other machines only where one slot is shown
 	Log         []string    `json:"log,omitempty"`        // the last lines of its engine, where one slot is shown
 }
+
+// unheardOf is the state of a slot whose machine is not heard of.
+const unheardOf = "unknown"
 
 // learnedJSON is what was measured of a slot; null = nothing yet.
 type learnedJSON struct {
@@ -108,10 +111,16 @@ func (s *Server) slot(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	j := s.slotJSON(conf)
-	if j.Log, err = s.Fleet.LogTail(conf.Name); err != nil {
-		return noLog(err)
+	if j.Remote && j.State != unheardOf {
+		j.History = s.history(conf)
 	}
-	j.Log = concealed(conf).lines(j.Log)
+	if j.State != unheardOf {
+		log, err := s.Fleet.LogTail(conf.Name)
+		if errors.Is(err, slot.ErrNoSlot) {
+			return noLog(err)
+		}
+		j.Log = concealed(conf).lines(log) // none if the machine does not answer: the rest is worth showing
+	}
 	return writeJSON(w, http.StatusOK, slotAnswer{j})
 }
 
@@ -132,16 +141,25 @@ func (s *Server) slotJSON(conf *hearth.Slot) slotJSON {
 		Warning: hide.text(v.Facts.Warning), LastError: hide.text(v.LastError), History: []startJSON{},
 	}
 	if v.Unknown {
-		j.State = "unknown"
+		j.State = unheardOf
 	}
 	if conf.Model != nil {
 		j.Model = conf.Model.ID
 	}
-	starts, _ := s.Fleet.Starts(conf.Name) // a slot that has just gone has none
-	for _, b := range starts {
-		j.History = append(j.History, startJSON{b.At.UTC(), seconds(b.Took), string(b.Outcome), hide.text(b.Why)})
+	if !j.Remote { // another machine is asked where one slot is shown
+		j.History = s.history(conf)
 	}
 	return j
+}
+
+// history are the last starts of a slot. One that has just gone has none, nor has one whose machine does not answer.
+func (s *Server) history(conf *hearth.Slot) []startJSON {
+	list, hide := []startJSON{}, concealed(conf)
+	starts, _ := s.Fleet.Starts(conf.Name)
+	for _, b := range starts {
+		list = append(list, startJSON{b.At.UTC(), seconds(b.Took), string(b.Outcome), hide.text(b.Why)})
+	}
+	return list
 }
 
 // concurrency is how many requests the slot's engine gets at once: as configured, else as it says, else one.
