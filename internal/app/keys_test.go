@@ -53,7 +53,7 @@ providers:
 		"nothing near":      {hearth.KeyChange{Models: &[]string{"zzzzzzzz"}}, `no model "zzzzzzzz"; it has a/b, c/d, small`},
 		"provider":          {hearth.KeyChange{Providers: &[]string{"acmee"}}, `no provider "acmee"; did you mean acme?`},
 		"display name":      {hearth.KeyChange{Providers: &[]string{"Acme AI"}}, `did you mean acme?`},
-		"node":              {hearth.KeyChange{Providers: &[]string{"local-gpu/gpu-2"}}, `did you mean local-gpu?`},
+		"node":              {hearth.KeyChange{Providers: &[]string{"local-gpu/gpu-2"}}, `did you mean local-gpu/gpu-1?`},
 		"control character": {hearth.KeyChange{Providers: &[]string{"\x1b[31m"}}, `no provider "\x1b[31m"`},
 		"long":              {hearth.KeyChange{Models: &[]string{strings.Repeat("x", 5000)}}, `no model "xxx`},
 	} {
