@@ -55,6 +55,7 @@ type gateway struct {
 	base string
 	log  *lockedBuffer
 	out  *os.File // where the next run writes, nil = log
+	tty  *os.File // terminal of the next run, nil = none
 	done chan error
 	acme *engine.Provider
 	dir  string
@@ -166,6 +167,9 @@ func (g *gateway) run() {
 	}
 	g.cmd.Env = append(os.Environ(), "MYIP_API_KEY="+apiKey, "XDG_RUNTIME_DIR="+filepath.Dir(g.path("hearth.yaml"))) // each test has GPUs of its own
 	g.cmd.WaitDelay = 5 * time.Second
+	if g.tty != nil {
+		g.cmd.Stdin, g.cmd.SysProcAttr = g.tty, &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	}
 	if err := g.cmd.Start(); err != nil {
 		g.t.Fatal(err)
 	}

@@ -87,15 +87,6 @@ func TestShutdown(t *testing.T) {
 }
 
 func TestLostTerminal(t *testing.T) {
-	t.Run("SIGHUP ends the gateway in order", func(t *testing.T) {
-		g := start(t, world{})
-		g.served(g.chat(ask(gemma, "")), local, gemma)
-		pids := g.engines()
-		g.signal(syscall.SIGHUP)
-		if code := g.end(); code != 0 || !gone(pids[0]) {
-			t.Errorf("exit code %d, engine gone %v", code, gone(pids[0]))
-		}
-	})
 	t.Run("the reader of the log goes away first, as in a pipeline that is interrupted", func(t *testing.T) {
 		g := start(t, world{gemmaArgs: []string{"--tokens-per-second", "30"}})
 		g.signal(syscall.SIGTERM)
