@@ -10,9 +10,11 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -44,6 +46,7 @@ type scene struct {
 	start   time.Time
 
 	journalBytes int64
+	onDial       func() // called before a connection is refused
 }
 
 // part is one endpoint of a scene, in the order of the chain.
@@ -52,6 +55,7 @@ type part struct {
 	local    bool
 	load     time.Duration // local: until its engine is ready
 	broken   bool          // local: its engine cannot be started
+	made     func(*pipeEngine)
 	edit     func(*hearth.Endpoint)
 	provider func(*hearth.Provider)
 	slot     func(*hearth.Slot)
@@ -61,6 +65,7 @@ type part struct {
 type peer struct {
 	calls    chan net.Conn
 	done     chan struct{}
+	dead     atomic.Bool // it refuses connections
 	address  string
 	start    time.Time
 	serve    http.HandlerFunc
@@ -130,7 +135,11 @@ func (g engines) Start(_ context.Context, s *hearth.Slot) (slot.Engine, error) {
 	if p.broken {
 		return nil, &slot.ExitError{Code: 1}
 	}
-	return &pipeEngine{url: s.URL, ready: time.Now().Add(p.load), gone: make(chan struct{})}, nil
+	e := &pipeEngine{url: s.URL, ready: time.Now().Add(p.load), gone: make(chan struct{})}
+	if p.made != nil {
+		p.made(e)
+	}
+	return e, nil
 }
 
 type pipeEngine struct {
@@ -205,6 +214,12 @@ func (s *scene) must(err error) {
 
 func (s *scene) dial(_ context.Context, _, address string) (net.Conn, error) {
 	for _, p := range s.peers {
+		if p.address == address && p.dead.Load() {
+			if s.onDial != nil {
+				s.onDial()
+			}
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+		}
 		if p.address == address {
 			near, far := net.Pipe()
 			p.calls <- far
@@ -235,7 +250,9 @@ func (s *scene) catalog(parts []part, drivers engines) {
 				p.slot(sl)
 			}
 			drivers[sl.Name] = p
-			s.cat.Nodes, s.cat.Slots = append(s.cat.Nodes, sl.Node), append(s.cat.Slots, sl)
+			if s.cat.Slots = append(s.cat.Slots, sl); !slices.Contains(s.cat.Nodes, sl.Node) {
+				s.cat.Nodes = append(s.cat.Nodes, sl.Node)
+			}
 			e.Provider, e.Slot, e.Tag = home, sl, "local-gpu/"+sl.Node.Name
 		} else {
 			slug := fmt.Sprint("p", i)
@@ -338,7 +355,14 @@ func (s *scene) ask(ctx context.Context, body string, edit ...func(*caller)) ask
 	for _, f := range edit {
 		f(c)
 	}
+	return s.send(ctx, c, body)
+}
+
+func (s *scene) send(ctx context.Context, c *caller, body string, header ...string) asked {
 	req := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", strings.NewReader(body))
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
 	id := s.relay.Name(c)
 	err := s.relay.Chat(c, req, id, s.key)
 	a := asked{caller: c, id: id, took: time.Since(c.start)}

@@ -1,0 +1,239 @@
+package relay
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"myip.co.kr/hearth"
+	"myip.co.kr/hearth/internal/slot"
+)
+
+// mortal is an engine that answers several at once until it is killed.
+type mortal struct {
+	t      *testing.T
+	s      *scene
+	engine *pipeEngine
+	killed chan struct{} // its sockets are closed
+}
+
+// part is the mortal as the first part of a scene.
+func (m *mortal) part(serve http.HandlerFunc) part {
+	m.killed = make(chan struct{})
+	return part{
+		local: true, made: func(e *pipeEngine) { m.engine = e }, slot: func(s *hearth.Slot) { s.Concurrency = 4 },
+		serve: func(w http.ResponseWriter, r *http.Request) {
+			ctx, cancel := context.WithCancel(r.Context())
+			defer cancel()
+			go func() {
+				select {
+				case <-m.killed:
+					cancel()
+				case <-ctx.Done():
+				}
+			}()
+			serve(w, r.WithContext(ctx))
+			select {
+			case <-m.killed:
+				panic(http.ErrAbortHandler)
+			default:
+			}
+		},
+	}
+}
+
+// kill closes the engine's sockets now, and lets its death be seen later.
+func (m *mortal) kill(seen time.Duration) {
+	m.s.peers[0].dead.Store(true)
+	close(m.killed)
+	time.AfterFunc(seen, func() { _ = m.engine.Stop(context.Background(), 0) })
+}
+
+// crowd sends n requests at once and waits for all.
+func (s *scene) crowd(n int, body string) []asked {
+	all := make([]asked, n)
+	var wg sync.WaitGroup
+	for i := range all {
+		wg.Go(func() { all[i] = s.ask(s.t.Context(), body) })
+	}
+	wg.Wait()
+	return all
+}
+
+// The death of an engine breaks all that is in it, and counts for nothing against its endpoint: the slot leaves it alone
+// for a second, and then it is used again.
+func TestEngineDies(t *testing.T) {
+	const s = time.Second
+	for name, seen := range map[string]time.Duration{
+		"seen at once": 0, "seen before its answers break": -1, "seen late: a GPU's memory was to be given back": deathNews - 1,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &mortal{t: t}
+				m.s = stage(t, Options{}, m.part(speaks(s, word("a"), word("b"), word("c"), word("d"), word("e"), word("f"), lastWord)))
+				at := 3500 * time.Millisecond
+				if seen < 0 {
+					time.AfterFunc(at, func() { _ = m.engine.Stop(context.Background(), 0) })
+					at += time.Millisecond
+				}
+				time.AfterFunc(at, func() { m.kill(max(seen, 0)) })
+				for _, a := range m.s.crowd(4, chat(stream)) {
+					g := m.s.record(a.id)
+					if g.Error != string(hearth.ErrProvider) || g.FinishReason != "error" || words(g.Attempts) != "200" || g.Attempts[0].Blame != hearth.BlameEndpoint ||
+						!strings.Contains(g.Attempts[0].Message, "cut off") || !strings.Contains(a.body.String(), `"finish_reason":"error"`) {
+						t.Errorf("%+v, %s", g, a.body.String())
+					}
+				}
+				<-time.After(seen + 2*s) // the slot's own back-off is over
+				m.s.peers[0].dead.Store(false)
+				m.killed = make(chan struct{})
+				if a := m.s.ask(t.Context(), chat(stream)); a.err != nil && a.err.Type != hearth.ErrModelLoading {
+					t.Errorf("the endpoint is out: %v", a.err)
+				}
+				<-time.After(2 * deathNews)
+				if h := m.s.health.View()[0]; h.Skip != "" {
+					t.Errorf("health %+v", h)
+				}
+				if a := m.s.ask(t.Context(), chat(stream)); a.err != nil {
+					t.Errorf("the slot is not used again: %v", a.err)
+				}
+				synctest.Wait()
+				m.s.permitsBack()
+				m.s.calm()
+			})
+		})
+	}
+}
+
+// What an engine that is alive does counts: broken connections once it is sure that it lives, errors at once.
+func TestEngineThatLivesIsBlamed(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		serve http.HandlerFunc
+		after time.Duration
+	}{
+		{"broken connections", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, deathNews},
+		{"errors", boom.serve, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := stage(t, Options{}, part{local: true, serve: c.serve})
+				for range 3 {
+					s.ask(t.Context(), chat(""))
+				}
+				last := time.Now()
+				out := func() bool { synctest.Wait(); return s.health.View()[0].Skip == hearth.SkipCooldown }
+				if c.after > 0 {
+					<-time.After(c.after - 1)
+					if out() {
+						t.Error("it is out before it is sure that the engine lives")
+					}
+					<-time.After(1)
+				}
+				if !out() {
+					t.Errorf("%v after three failures the endpoint is still in use", time.Since(last))
+				}
+				s.permitsBack()
+			})
+		})
+	}
+}
+
+// A request that finds nobody at a dead engine's address was not sent: the slot has the last word, if there is no other
+// candidate.
+func TestNobodyListens(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		next     []part
+		seen     time.Duration // when the death is noticed after the request
+		wait     string        // the caller's Max-Wait
+		attempts string
+		kind     hearth.ErrorType
+		took     time.Duration
+	}{
+		{"the only candidate", nil, 200 * time.Millisecond, "", "0 slot_failed", hearth.ErrModelLoading, 200 * time.Millisecond},
+		{"its death is known already", nil, 0, "0", "0 slot_failed", hearth.ErrModelLoading, 0},
+		{"no wait is wanted", nil, 200 * time.Millisecond, "0", "0", hearth.ErrProvider, 0},
+		{"a short wait is wanted", nil, 200 * time.Millisecond, "0.1", "0", hearth.ErrProvider, 100 * time.Millisecond},
+		{"there is another candidate", []part{good}, 200 * time.Millisecond, "", "0 200", "", 0},
+		{"the other candidates failed as well", []part{boom}, 200 * time.Millisecond, "", "0 500", hearth.ErrProvider, 0},
+		{"its death is not noticed", nil, time.Hour, "", "0", hearth.ErrProvider, deathNews},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &mortal{t: t}
+				m.s = stage(t, Options{}, append([]part{m.part(answers)}, c.next...)...)
+				m.s.ask(t.Context(), chat(""))
+				close(m.killed)
+				m.s.peers[0].dead.Store(true)
+				m.s.relay.upstream.Close() // the connections of a process end with it
+				if c.seen == 0 {
+					m.s.onDial = func() { _ = m.engine.Stop(context.Background(), 0); synctest.Wait() }
+				} else {
+					time.AfterFunc(c.seen, func() { _ = m.engine.Stop(context.Background(), 0) })
+				}
+				a := m.s.send(t.Context(), m.s.caller(), chat(""), "X-MyIP-Max-Wait", c.wait)
+				g := m.s.record(a.id)
+				if got := words(g.Attempts); got != c.attempts || hearth.ErrorType(g.Error) != c.kind || a.took != c.took {
+					t.Errorf("attempts %q, %v after %v", got, a.err, a.took)
+				}
+				if g.Attempts[0].Message != "connection refused" || g.Attempts[0].Blame != hearth.BlameEndpoint {
+					t.Errorf("attempt %+v", g.Attempts[0])
+				}
+				if c.kind == hearth.ErrModelLoading && (a.err.SlotStatus != hearth.SkipFailed || a.err.RetryAfter < time.Second) {
+					t.Errorf("error %+v", a.err)
+				}
+				<-time.After(2 * deathNews)
+				synctest.Wait()
+				m.s.permitsBack()
+				m.s.calm()
+			})
+		})
+	}
+}
+
+// An engine that is to go now ends what is in it with an error, and nobody is to blame.
+func TestEngineIsCut(t *testing.T) {
+	const s = time.Second
+	for _, c := range []struct {
+		name     string
+		serve    http.HandlerFunc
+		body     string
+		next     []part
+		attempts string
+		kind     hearth.ErrorType
+	}{
+		{"mid-stream", speaks(4*s, word("a"), word("b"), word("c"), lastWord), stream, []part{good}, "200", hearth.ErrProvider},
+		{"before the first token", headersOnly, stream, nil, "slot_failed", hearth.ErrModelLoading},
+		{"before the first token, with another candidate", headersOnly, stream, []part{talks}, "slot_failed 200", ""},
+		{"a whole answer", silent, "", []part{good}, "slot_failed 200", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := stage(t, Options{}, append([]part{{local: true, serve: c.serve, slot: func(s *hearth.Slot) { s.DrainMax = 5 * time.Second }}}, c.next...)...)
+				time.AfterFunc(s, func() { w.must(w.fleet.Order(context.Background(), slot.Order{Slot: "slot-0", Verb: slot.Drain})) })
+				a := w.ask(t.Context(), chat(c.body))
+				g := w.record(a.id)
+				if got := words(g.Attempts); got != c.attempts || hearth.ErrorType(g.Error) != c.kind || g.Attempts[0].Blame != hearth.BlameNobody || g.Attempts[0].Message != "the engine is being stopped" {
+					t.Errorf("attempts %q %+v, %v", got, g.Attempts, a.err)
+				}
+				if left := w.peers[0].departures(); len(left) != 1 || left[0].Round(100*time.Millisecond) != 6*s {
+					t.Errorf("the engine was left at %v", left)
+				}
+				if c.body == stream && c.kind == hearth.ErrProvider && !strings.Contains(a.body.String(), "the engine is being stopped") {
+					t.Errorf("stream %s", a.body.String())
+				}
+				if h := w.health.View()[0]; h.Skip != "" {
+					t.Errorf("health %+v", h)
+				}
+				synctest.Wait()
+				w.permitsBack()
+				w.calm()
+			})
+		})
+	}
+}
