@@ -58,7 +58,7 @@ func (st *state) renew(p *place, s *hearth.Slot, restart bool, now time.Time) {
 		st.recover(p, now)
 	}
 	if moved {
-		st.refuseWaiting(p, &Refusal{hearth.SkipFailed, backoffMin, "the slot runs another model by now"})
+		st.refuseWaiting(p, &Refusal{hearth.SkipFailed, backoffMin, otherModel})
 		p.turnAway()
 	}
 	switch p.state {

@@ -36,8 +36,10 @@ type memEngine struct {
 	model   string
 	load    time.Duration
 	born    time.Time
+	dead    chan struct{}
 	gone    chan struct{}
 	once    sync.Once
+	first   sync.Once // of its death
 	probes  atomic.Int64
 	deaf    atomic.Bool // Probe waits for ever, whatever its context says
 	deafEnd chan struct{}
@@ -68,7 +70,7 @@ func (g *gpu) Start(_ context.Context, s *hearth.Slot) (Engine, error) {
 
 // make makes an engine that runs from now on.
 func (g *gpu) make(s *hearth.Slot) *memEngine {
-	e := &memEngine{gpu: g, model: s.Model.ID, load: g.load, born: time.Now(), gone: make(chan struct{}), deafEnd: make(chan struct{})}
+	e := &memEngine{gpu: g, model: s.Model.ID, load: g.load, born: time.Now(), dead: make(chan struct{}), gone: make(chan struct{}), deafEnd: make(chan struct{})}
 	g.resident = e
 	return e
 }
@@ -88,8 +90,8 @@ func (g *gpu) change(load, dies time.Duration) {
 }
 
 func (e *memEngine) die(why error) {
+	e.drop(why)
 	e.once.Do(func() {
-		e.exit = why
 		e.gpu.mu.Lock()
 		e.gpu.resident = nil
 		e.gpu.mu.Unlock()
@@ -97,9 +99,17 @@ func (e *memEngine) die(why error) {
 	})
 }
 
+// drop is the death of the engine, of which something is left.
+func (e *memEngine) drop(why error) {
+	e.first.Do(func() {
+		e.exit = why
+		close(e.dead)
+	})
+}
+
 func (e *memEngine) URL() string             { return "http://" + e.model }
 func (e *memEngine) APIKey() hearth.Secret   { return "secret-of-" + hearth.Secret(e.model) }
-func (e *memEngine) Died() <-chan struct{}   { return e.gone }
+func (e *memEngine) Died() <-chan struct{}   { return e.dead }
 func (e *memEngine) Exited() <-chan struct{} { return e.gone }
 func (e *memEngine) ExitError() error        { return e.exit }
 func (e *memEngine) LogTail() []string       { return []string{"loading", "out of memory"} }

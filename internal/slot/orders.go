@@ -145,7 +145,7 @@ func (st *state) barring(p *place, now time.Time) *Refusal {
 
 // notConfigured is the refusal of a slot that a reload removed.
 func notConfigured() *Refusal {
-	return &Refusal{hearth.SkipFailed, barredRetry, "the slot is not configured any more"}
+	return &Refusal{hearth.SkipFailed, barredRetry, notThere}
 }
 
 // mustGo is why a slot's engine has to be stopped once nobody uses it, whoever waits; "" = it need not.

@@ -19,6 +19,7 @@ const (
 	probeLimit  = 5 * time.Second  // one probe
 	checkEvery  = 10 * time.Second // probes of a ready engine
 	stopRetry   = time.Second      // after a stop that failed
+	restLimit   = 5 * time.Second  // for a driver to clear what a dead engine has left, before that is stopped
 	// unreadyMax is how long an engine that was ready may say that it is not, while nobody uses it.
 	unreadyMax = 10 * time.Second
 )
@@ -132,12 +133,16 @@ func (r *run) died(ctx context.Context, eng Engine, err error) error {
 	default:
 		return err // it is still there
 	}
+	t := time.NewTimer(restLimit)
+	defer t.Stop()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
+	case <-r.node.force.Done():
 	case <-eng.Exited():
-		return err
+	case <-t.C:
 	}
+	return err
 }
 
 // wait lets d pass, unless the engine ends or ctx does.

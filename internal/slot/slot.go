@@ -95,6 +95,16 @@ type Refusal struct {
 	Message    string            // fit for a caller's eyes
 }
 
+// Messages of requests that a reload has overtaken.
+const (
+	notThere   = "the slot is not configured any more"
+	otherModel = "the slot runs another model by now"
+)
+
+// Overtaken says whether the slot is refused because a newer configuration than the asker's holds: there may be another
+// one by now.
+func (r *Refusal) Overtaken() bool { return r.Message == notThere || r.Message == otherModel }
+
 func (r *Refusal) Error() string { return string(r.Word) + ": " + r.Message }
 
 // Driver starts the engines of one kind of slot.

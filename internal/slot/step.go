@@ -72,7 +72,7 @@ func (st *state) turnsDown(p *place, ev event) *Refusal {
 	case st.barred(p):
 		return st.barring(p, ev.now)
 	case ev.as != nil && !ev.as.SameModel(p.Slot):
-		return &Refusal{hearth.SkipFailed, backoffMin, "the slot runs another model by now"}
+		return &Refusal{hearth.SkipFailed, backoffMin, otherModel}
 	case p.state == hearth.SlotFailed:
 		return p.failed(ev.now)
 	case ev.now.Before(p.busyUntil):
