@@ -58,6 +58,7 @@ func (a *App) reload(cfg *config.Config) (changes []config.Change, err error) {
 	next.relay = was.relay.Next(a.relayOptions(next), a.relayParts(next))
 	a.now.Store(next)
 	a.Server.Swap(a.server(next))
+	was.relay.Follow(next.relay)
 	was.upstream.Retire(next.upstream)
 	return changes, nil
 }

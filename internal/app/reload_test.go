@@ -47,6 +47,7 @@ var harmless = [][]string{
 	{"slug: beta", "slug: gamma"},
 	{"default_model:", "max_attempts: 5\npublic_catalog: false\nlisten: \":1\"\ndefault_model:"},
 	{"wait: 20s", "wait: 30s"},
+	{"name: gemma,", "name: other,"},
 	{"acme-secret", "acme-secret", "name: Acme AI", "name: Acme"},
 }
 
@@ -124,6 +125,38 @@ func TestReload_RemovedModel(t *testing.T) {
 				t.Errorf("it does not come back: %d %s", again.status, again.body)
 			}
 		})
+	}
+}
+
+// A slot that gets another name, or another place: who waits in its queue waits for the new one.
+func TestReload_MovedSlot(t *testing.T) {
+	w := startWorld(t, "", `"--tokens-per-second","0"`, `"--tokens-per-second","40"`)
+	eventually(t, "the engine is there", func() bool { return w.chat(ask(gemma, `,"max_tokens":1`)).status == 200 })
+	var asked sync.WaitGroup
+	replies := make([]reply, 6)
+	for i := range replies {
+		asked.Go(func() { replies[i] = w.chat(ask(gemma, `,"max_tokens":40,"provider":{"only":["local-gpu"]}`)) })
+	}
+	eventually(t, "some wait", func() bool {
+		return strings.Contains(string(w.call("GET", "/api/v1/models/"+gemma+"/endpoints", "").body), `"waiting":4`)
+	})
+	w.reload("name: gemma,", "name: other,", "price: {prompt: 30, completion: 150}", "price: {prompt: 60, completion: 300}")
+	asked.Wait()
+	dear := 0
+	for _, r := range replies {
+		g := string(w.generation(r.header.Get("X-Generation-Id"), w.user).body)
+		if r.status != 200 {
+			t.Errorf("status %d: %s\n%s", r.status, r.body, g)
+		}
+		if strings.Contains(g, "the slot is not configured any more") && strings.Contains(g, `"list_price_completion":"300"`) {
+			dear++
+		}
+	}
+	if dear != 4 {
+		t.Errorf("%d of those who waited were served by the new slot at its price", dear)
+	}
+	if r := w.chat(ask(gemma, `,"provider":{"only":["local-gpu"]}`)); r.status != 200 {
+		t.Errorf("afterwards: status %d: %s", r.status, r.body)
 	}
 }
 

@@ -39,6 +39,7 @@ type tally struct {
 	raw        string // the last upstream's own words for its failure
 	param      string // the field of the request that it named
 	code       string // its word for it
+	overtaken  bool   // a slot was refused because a newer configuration holds
 }
 
 // begin opens the record of a request.

@@ -50,6 +50,8 @@ type Relay struct {
 	log      *slog.Logger
 	bodies   *atomic.Int64 // bytes of request bodies held now, also by the relays before and after this one
 	misses   *sampler      // likewise
+	followed chan struct{} // closed when a newer relay has taken over
+	next     *Relay        // which one; to be read when followed is closed
 }
 
 // Parts are what a Relay works with.
@@ -67,10 +69,6 @@ type Parts struct {
 // New makes a Relay.
 func New(o Options, p Parts) *Relay { return newRelay(o, p, new(atomic.Int64), new(sampler)) }
 
-// Next makes the Relay of a newer configuration. The two share what the process holds of request bodies and what is
-// recorded of refused requests; a request that began with one of them ends with it.
-func (r *Relay) Next(o Options, p Parts) *Relay { return newRelay(o, p, r.bodies, r.misses) }
-
 func newRelay(o Options, p Parts, bodies *atomic.Int64, misses *sampler) *Relay {
 	if o.Zone == nil {
 		o.Zone = time.UTC
@@ -81,6 +79,7 @@ func newRelay(o Options, p Parts, bodies *atomic.Int64, misses *sampler) *Relay 
 	return &Relay{
 		opt: o, names: namesFor(o.HeaderPrefix), catalog: p.Catalog, fleet: p.Fleet, health: p.Health,
 		upstream: p.Upstream, ledger: p.Ledger, windows: p.Windows, media: p.Media, log: p.Log, bodies: bodies, misses: misses,
+		followed: make(chan struct{}),
 	}
 }
 
@@ -139,6 +138,9 @@ func (r *Relay) walk(ctx context.Context, w http.ResponseWriter, x *exchange, re
 		case hearth.Gone:
 			return r.abandon(x, &a)
 		}
+	}
+	if next := r.overtaken(ctx, x); next != nil {
+		return next.anew(ctx, w, x, len(rest))
 	}
 	return r.fail(x, len(rest))
 }

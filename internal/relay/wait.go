@@ -53,6 +53,7 @@ func (r *Relay) lease(ctx context.Context, x *exchange, cs []hearth.Candidate, g
 	var refusal *slot.Refusal
 	if errors.As(err, &refusal) {
 		o.Skip, o.Message, o.RetryAfter = refusal.Word, refusal.Message, refusal.RetryAfter
+		x.tally.overtaken = x.tally.overtaken || refusal.Overtaken()
 		return false
 	}
 	if cause := context.Cause(ctx); cause != nil {

@@ -1,0 +1,64 @@
+package relay
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"myip.co.kr/hearth"
+	"myip.co.kr/hearth/internal/chain"
+)
+
+// Next makes the Relay of a newer configuration. The two share what the process holds of request bodies and what is
+// recorded of refused requests; a request that began with one of them ends with it.
+func (r *Relay) Next(o Options, p Parts) *Relay { return newRelay(o, p, r.bodies, r.misses) }
+
+// Follow says that next has taken over, to be called once. A request of r that can be served no more, for its slot is gone
+// or has another model, is given to it.
+func (r *Relay) Follow(next *Relay) {
+	r.next = next
+	close(r.followed)
+}
+
+// reloadTime bounds the time between the moment in which a slot is gone and that in which the relay knows its successor.
+const reloadTime = time.Second
+
+// overtaken is the relay that a failed request is to be given to, nil = it stays as it is.
+func (r *Relay) overtaken(ctx context.Context, x *exchange) *Relay {
+	if !x.tally.overtaken || r.enough(x) {
+		return nil
+	}
+	t := time.NewTimer(reloadTime)
+	defer t.Stop()
+	select {
+	case <-r.followed:
+	case <-ctx.Done():
+		return nil
+	case <-t.C:
+		return nil
+	}
+	for next := r.next; ; next = next.next {
+		select {
+		case <-next.followed:
+		default:
+			return next
+		}
+	}
+}
+
+// anew walks the chain that the request has under r, for one whose own chain a reload took slots from. What was tried
+// before is not tried again, and if nothing else is there it fails as it would have.
+func (r *Relay) anew(ctx context.Context, w http.ResponseWriter, x *exchange, untried int) error {
+	x.tally.overtaken = false
+	ch, err := chain.Build(r.input(&x.chat.Request, x.key))
+	rest := slices.DeleteFunc(ch.Candidates, func(c hearth.Candidate) bool {
+		return slices.ContainsFunc(x.gen.Attempts, func(a hearth.Attempt) bool { return a.Endpoint == c.Endpoint.ID && a.Skip == "" })
+	})
+	if err != nil || len(rest) == 0 {
+		return r.fail(x, untried)
+	}
+	x.hold.Release() // it may be of another currency
+	x.gen.Bill.Currency = r.catalog.Currency
+	return r.walk(ctx, w, x, rest)
+}
