@@ -39,6 +39,7 @@ const patience = 20 * time.Second
 //	                                     of a file that begins with PREFIX
 //	mode FILE 0600                       checks the permissions of a file
 //	shows REGEXP args...                 runs "hearth args..." until its output matches
+//	awaits FILE REGEXP                   looks at a file until it matches
 //	murder NAME                          sends SIGKILL
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -46,7 +47,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"start": scriptStart, "terminate": scriptTerminate, "answers": scriptAnswers, "mode": scriptMode,
-			"shows": scriptShows, "murder": scriptMurder,
+			"shows": scriptShows, "awaits": scriptAwaits, "murder": scriptMurder,
 		},
 		Setup: func(e *testscript.Env) error {
 			example, err := os.ReadFile("../../hearth.example.yaml")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -27,6 +28,23 @@ func scriptShows(ts *testscript.TestScript, neg bool, args []string) {
 	})
 	if err != nil {
 		ts.Fatalf("hearth %s never shows %q but\n%s%s", strings.Join(args[1:], " "), args[0], out.String(), errs.String())
+	}
+}
+
+// scriptAwaits looks at a file again and again until it matches.
+func scriptAwaits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: awaits FILE REGEXP")
+	}
+	want, err := regexp.Compile("(?m)" + args[1])
+	ts.Check(err)
+	var text []byte
+	err = poll(func() bool {
+		text, _ = os.ReadFile(ts.MkAbs(args[0])) // it may not be there yet
+		return want.Match(text)
+	})
+	if err != nil {
+		ts.Fatalf("%s never holds %q but\n%s", args[0], args[1], text)
 	}
 }
 

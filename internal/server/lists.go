@@ -95,7 +95,7 @@ type SlotView struct {
 }
 
 func slotView(s *hearth.Slot, v hearth.SlotView) *SlotView {
-	return &SlotView{State: v.State.String(), Node: s.Node.Name, Inflight: v.Inflight, Waiting: v.Waiting, LoadRest: v.LoadRest.Seconds()}
+	return &SlotView{State: stateOf(v), Node: s.Node.Name, Inflight: v.Inflight, Waiting: v.Waiting, LoadRest: v.LoadRest.Seconds()}
 }
 
 type toolChoice struct {

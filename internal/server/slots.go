@@ -133,15 +133,12 @@ func (s *Server) slotJSON(conf *hearth.Slot) slotJSON {
 	v, hide := s.Fleet.View(conf), concealed(conf)
 	j := slotJSON{
 		Slot: conf.Name, Node: conf.Node.Name, Driver: conf.Driver, Engine: conf.Engine, Remote: conf.Node.Remote != nil,
-		State: v.State.String(), Status: v.Status(), Since: orNullTime(v.Since), Inflight: v.Inflight, Waiting: v.Waiting,
+		State: stateOf(v), Status: v.Status(), Since: orNullTime(v.Since), Inflight: v.Inflight, Waiting: v.Waiting,
 		Concurrency: concurrency(conf, v), Queue: conf.Queue, LoadRest: seconds(v.LoadRest), OtherBusy: v.OtherBusy,
 		Disabled: v.Disabled, Drained: v.Drained, PausedUntil: orNullTime(v.Paused), Foreign: v.Foreign,
 		Learned: learnedJSON{Load: measuredSeconds(v.LoadTime), Stop: measuredSeconds(v.StopTime), Loads: v.Loads, Served: v.Served},
 		Facts:   factsJSON{Window: orNull(v.Facts.Window), Parallel: orNull(v.Facts.Parallel), Model: orNull(v.Facts.Model)},
 		Warning: hide.text(v.Facts.Warning), LastError: hide.text(v.LastError), History: []startJSON{},
-	}
-	if v.Unknown {
-		j.State = unheardOf
 	}
 	if conf.Model != nil {
 		j.Model = conf.Model.ID
@@ -160,6 +157,14 @@ func (s *Server) history(conf *hearth.Slot) []startJSON {
 		list = append(list, startJSON{b.At.UTC(), seconds(b.Took), string(b.Outcome), hide.text(b.Why)})
 	}
 	return list
+}
+
+// stateOf is the word for what a slot does.
+func stateOf(v hearth.SlotView) string {
+	if v.Unknown {
+		return unheardOf
+	}
+	return v.State.String()
 }
 
 // concurrency is how many requests the slot's engine gets at once: as configured, else as it says, else one.
