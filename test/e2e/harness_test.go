@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -84,6 +85,7 @@ type world struct {
 	gemmaArgs, exaoneArgs []string // further arguments of the engines
 	more                  string   // further configuration
 	wait                  string   // of both slots
+	places                int      // of Gemma's slot, 0 = 2
 }
 
 // start writes the world's configuration and runs a gateway on it.
@@ -107,7 +109,7 @@ nodes:
     turn: 300ms
     min_resident: 0s
     slots:
-      - {name: gemma, model: %[1]s, command: %[3]s, context: 32768, concurrency: 2, wait: %[6]s, expected_load: 1s, stop_grace: 200ms, price: {prompt: 30, completion: 150}}
+      - {name: gemma, model: %[1]s, command: %[3]s, context: 32768, concurrency: %[8]d, wait: %[6]s, expected_load: 1s, stop_grace: 200ms, price: {prompt: 30, completion: 150}}
       - {name: exaone, model: %[2]s, command: %[4]s, context: 32768, concurrency: 2, wait: %[6]s, expected_load: 1s, stop_grace: 200ms, price: {prompt: 30, completion: 150}}
 providers:
   - slug: acme
@@ -116,7 +118,7 @@ providers:
     limits: {first_byte: 5s}
     models: [{model: %[1]s, context: 131072, price: {prompt: 0.06, completion: 0.24}}]
 %[7]s
-`, gemma, exaone, engineLine(t, gemma, w.gemmaArgs), engineLine(t, exaone, w.exaoneArgs), acme, w.wait, w.more)
+`, gemma, exaone, engineLine(t, gemma, w.gemmaArgs), engineLine(t, exaone, w.exaoneArgs), acme, w.wait, w.more, cmp.Or(w.places, 2))
 	})
 }
 

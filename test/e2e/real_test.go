@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -55,6 +56,7 @@ type realWorld struct {
 	gemma, exaone         []string // further arguments of the model generator
 	gemmaArgs, exaoneArgs []string // further arguments of the engines
 	gemmaMore             string   // further keys of Gemma's slot
+	places                int      // of Gemma's engine, 0 = 2
 }
 
 // window of one sequence of the engines, in tokens.
@@ -71,19 +73,20 @@ func startReal(t *testing.T, w realWorld) *gateway {
 		t.Skip(e.lacking)
 	}
 	models := t.TempDir()
-	line := func(name string, generator, more []string) string {
+	places := cmp.Or(w.places, 2)
+	line := func(name string, places int, generator, more []string) string {
 		file := filepath.Join(models, name+".gguf")
 		if out, err := exec.Command(e.generator, append([]string{"-o", file, "-name", name}, generator...)...).CombinedOutput(); err != nil {
 			t.Fatalf("make %s: %v\n%s", name, err, out)
 		}
 		b, err := json.Marshal(append([]string{e.server, "--lib", e.lib, "--model", file, "--alias", "${model}", "--host", "127.0.0.1", "--port", "${port}",
-			"--api-key", "${api_key}", "--ctx-size", strconv.Itoa(2 * window), "--parallel", "2", "--metrics"}, more...))
+			"--api-key", "${api_key}", "--ctx-size", strconv.Itoa(places * window), "--parallel", strconv.Itoa(places), "--metrics"}, more...))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return string(b)
 	}
-	const slot = `engine: llama-server, concurrency: 2, wait: 20s, expected_load: 1s, stop_grace: 1s, price: {prompt: 30, completion: 150}`
+	const slot = `engine: llama-server, wait: 20s, expected_load: 1s, stop_grace: 1s, price: {prompt: 30, completion: 150}`
 	if !strings.Contains(w.gemmaMore, "context:") {
 		w.gemmaMore += fmt.Sprintf(", context: %d", window)
 	}
@@ -98,15 +101,15 @@ nodes:
     turn: 300ms
     min_resident: 0s
     slots:
-      - {name: gemma, model: %[1]s, command: %[3]s, %[5]s%[6]s}
-      - {name: exaone, model: %[2]s, command: %[4]s, context: %[7]d, %[5]s}
+      - {name: gemma, model: %[1]s, command: %[3]s, concurrency: %[9]d, %[5]s%[6]s}
+      - {name: exaone, model: %[2]s, command: %[4]s, context: %[7]d, concurrency: 2, %[5]s}
 providers:
   - slug: acme
     name: Acme AI
     base_url: http://%[8]s/v1
     models: [{model: %[1]s, context: 131072, price: {prompt: 0.06, completion: 0.24}}]
 shutdown: {lame_duck: 0s, grace: 5s}
-`, gemma, exaone, line("tiny-gemma", w.gemma, w.gemmaArgs), line("tiny-exaone", w.exaone, w.exaoneArgs), slot, w.gemmaMore, window, acme)
+`, gemma, exaone, line("tiny-gemma", places, w.gemma, w.gemmaArgs), line("tiny-exaone", 2, w.exaone, w.exaoneArgs), slot, w.gemmaMore, window, acme, places)
 	})
 }
 
@@ -239,12 +242,14 @@ func TestRealOverflow(t *testing.T) {
 }
 
 func TestRealEngineKilled(t *testing.T) {
-	g := startReal(t, realWorld{gemmaArgs: []string{"--token-delay", "50ms"}})
+	g := startReal(t, realWorld{gemmaArgs: []string{"--token-delay", "50ms"}, places: 4})
 	g.served(g.chat(ask(gemma, "")), local, gemma)
-	before := g.engines()
-	killCutsInBand(t, g)
-	if now := g.engines(); len(now) != 1 || now[0] == before[0] {
-		t.Errorf("engines %v, before %v", now, before)
+	for _, streams := range []int{1, 4} {
+		before := g.engines()
+		killCutsInBand(t, g, streams)
+		if now := g.engines(); len(now) != 1 || now[0] == before[0] {
+			t.Errorf("engines %v, before %v", now, before)
+		}
 	}
 }
 

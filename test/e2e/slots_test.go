@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -138,15 +139,22 @@ func TestBrokenEngine(t *testing.T) {
 }
 
 func TestEngineKilled(t *testing.T) {
-	killCutsInBand(t, start(t, world{gemmaArgs: []string{"--tokens-per-second", "20"}}))
+	g := start(t, world{gemmaArgs: []string{"--tokens-per-second", "20", "--parallel", "4"}, places: 4})
+	for _, streams := range []int{1, 4} {
+		killCutsInBand(t, g, streams)
+	}
 }
 
-// killCutsInBand kills Gemma's engine in the middle of an answer.
-func killCutsInBand(t *testing.T, g *gateway) {
+// killCutsInBand kills Gemma's engine in the middle of so many answers: as many break, and the next request has an engine
+// or is told when there will be one.
+func killCutsInBand(t *testing.T, g *gateway, streams int) {
 	t.Helper()
-	s := g.stream(ask(gemma, `, "stream": true`))
-	s.next(t)
-	s.next(t)
+	all := make([]*stream, streams)
+	for i := range all {
+		all[i] = g.stream(ask(gemma, `, "stream": true`))
+		all[i].next(t)
+	}
+	all[streams-1].next(t)
 	pids := g.engines()
 	if len(pids) != 1 {
 		t.Fatalf("engines %v", pids)
@@ -154,15 +162,22 @@ func killCutsInBand(t *testing.T, g *gateway) {
 	if err := syscall.Kill(pids[0], syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	last, done, _ := s.rest(t)
-	if done != "[DONE]" || !strings.Contains(last, `"finish_reason":"error"`) || !strings.Contains(last, `"error":`) {
-		t.Errorf("mid-stream: %s, %s", last, done)
+	for _, s := range all {
+		last, done, _ := s.rest(t)
+		if done != "[DONE]" || !strings.Contains(last, `"finish_reason":"error"`) || !strings.Contains(last, `"error":`) {
+			t.Errorf("mid-stream: %s, %s", last, done)
+		}
 	}
-	g.until("the death is known", func() bool { return g.status(gemma) != 0 })
-	g.until("the slot can be had again", func() bool {
-		r := g.chat(ask(gemma, ""))
-		return r.status == 200 && r.header.Get("X-Myip-Provider") == local
-	})
+	r := g.chat(ask(gemma, onlyLocal))
+	if r.status == 503 {
+		after, err := strconv.Atoi(r.header.Get("Retry-After"))
+		if err != nil || after < 1 || after > 10 || !strings.Contains(r.body, `"type":"model_loading"`) || !strings.Contains(r.body, `"slot_status":"slot_failed"`) {
+			t.Fatalf("%d %v %s", r.status, r.header, r.body)
+		}
+		<-time.After(time.Duration(after) * time.Second) // the promise is about this time
+		r = g.chat(ask(gemma, onlyLocal))
+	}
+	g.served(r, local, gemma)
 }
 
 func TestCallerLeavesTheQueue(t *testing.T) {
