@@ -17,7 +17,8 @@ type nodeCmd struct {
 func (nodeCmd) Help() string {
 	return `It owns the engines under nodes in the configuration: it starts and stops them, queues who waits for them, and lets
 gateways send requests to them. A gateway reaches it by a node with url and token. SIGTERM and SIGINT end it in order:
-requests in flight are finished, new ones are sent elsewhere; a second signal does not wait for them.`
+requests in flight are finished, new ones are sent elsewhere; a second signal does not wait for them. SIGHUP, or
+a change of the configuration file, makes the configuration be read anew, as hearth serve does.`
 }
 
 // Run serves until a signal comes.
@@ -36,6 +37,8 @@ func (c *nodeCmd) Run(ctx context.Context, std streams) error {
 	quietStdlib()
 	ctx, hurry, stop := untilSignal(ctx)
 	defer stop()
+	hup, lost, deaf := hangups()
+	defer deaf()
 	n, err := app.OpenNode(ctx, cfg, app.Options{Log: log, Version: version(), LockDir: lockDir()})
 	if err != nil {
 		return interrupted(ctx, err)
@@ -45,7 +48,12 @@ func (c *nodeCmd) Run(ctx context.Context, std streams) error {
 		return errors.Join(err, n.Close(ctx))
 	}
 	log.Info("serving gateways", "address", ln.Addr().String(), "tls", cfg.NodeServer.TLSCert != "", "slots", n.Slots())
-	return n.Serve(ctx, ln, hurry)
+	f := follower{
+		files:  func() []string { return append(n.Files(), c.Config) },
+		reload: func() { _ = n.ReloadFrom(c.load) }, // which logs what is wrong
+		lost:   lost,
+	}
+	return f.during(ctx, hup, func(ctx context.Context) error { return n.Serve(ctx, ln, hurry) })
 }
 
 // concernsNode says whether a warning about a key is one for who owns slots: what callers see, and what they pay, is for

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -32,6 +33,16 @@ func hangups() (hup <-chan os.Signal, lost func() bool, stop func()) {
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, syscall.SIGHUP)
 	return c, func() bool { return interactive && !hasTerminal() }, func() { signal.Stop(c) }
+}
+
+// during has the command follow its configuration while serve runs.
+func (f *follower) during(ctx context.Context, hup <-chan os.Signal, serve func(context.Context) error) error {
+	ctx, f.end = context.WithCancel(ctx)
+	var following sync.WaitGroup
+	following.Go(func() { f.run(ctx, hup) })
+	defer following.Wait()
+	defer f.end()
+	return serve(ctx)
 }
 
 // run reloads after each change of a file, and at each SIGHUP, one after the other, until ctx ends.

@@ -11,7 +11,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 
 	"golang.org/x/term"
@@ -96,18 +95,12 @@ func (c *serveCmd) Run(ctx context.Context, std streams) error {
 		return interrupted(ctx, errors.Join(err, ln.Close()))
 	}
 	log.Info("serving", "address", "http://"+ln.Addr().String()+"/api/v1", "models", len(a.Catalog().Models), "slots", len(a.Catalog().Slots))
-	ctx, end := context.WithCancel(ctx)
 	f := follower{
 		files:  func() []string { return append(a.Files(), c.Config) },
 		reload: func() { _ = a.ReloadFrom(c.read) }, // which logs what is wrong
-		lost:   lost, end: end,
+		lost:   lost,
 	}
-	var following sync.WaitGroup
-	following.Go(func() { f.run(ctx, hup) })
-	err = a.Serve(ctx, ln, hurry)
-	end()
-	following.Wait()
-	return err
+	return f.during(ctx, hup, func(ctx context.Context) error { return a.Serve(ctx, ln, hurry) })
 }
 
 // read reads the configuration as the flags change it.

@@ -22,7 +22,10 @@ type reloads struct {
 }
 
 // Files are the files besides the configuration's own that it was read from.
-func (a *App) Files() []string { return a.now.Load().cfg.Files() }
+func (a *App) Files() []string { return a.config().Files() }
+
+// Files are the files besides the configuration's own that it was read from.
+func (n *Node) Files() []string { return n.app.Files() }
 
 // Reload makes another configuration hold, for the requests that come from now on; who is there goes on under the one
 // that held when it came. What was learned of endpoints, connections and slots that are in both is kept. changes is all
@@ -68,11 +71,22 @@ func (a *App) reload(cfg *config.Config) (changes []config.Change, err error) {
 func (a *App) ReloadFrom(read func() (*config.Config, error)) error {
 	a.reloads.turn.Lock() // before the file is read: of two reloads at once the later one has read the later file
 	defer a.reloads.turn.Unlock()
+	return a.reloadFrom(read, a.reload)
+}
+
+// ReloadFrom is App.ReloadFrom for a node.
+func (n *Node) ReloadFrom(read func() (*config.Config, error)) error {
+	n.app.reloads.turn.Lock()
+	defer n.app.reloads.turn.Unlock()
+	return n.app.reloadFrom(read, n.Reload)
+}
+
+func (a *App) reloadFrom(read func() (*config.Config, error), apply func(*config.Config) ([]config.Change, error)) error {
 	before := a.config()
 	cfg, err := read()
 	var changes []config.Change
 	if err == nil {
-		changes, err = a.reload(cfg)
+		changes, err = apply(cfg)
 	}
 	a.reloads.note(err, changes)
 	if err != nil {
