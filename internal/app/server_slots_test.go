@@ -3,6 +3,7 @@ package app_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -150,7 +151,7 @@ func TestKeys_OfARunningGateway(t *testing.T) {
 }
 
 func asError(err error, to **hearth.Error) bool {
-	e, ok := err.(*hearth.Error) //nolint:errorlint // nothing else may be around it: it is shown as it is
+	e, ok := errors.AsType[*hearth.Error](err)
 	*to = e
 	return ok
 }

@@ -49,7 +49,7 @@ func TestSlots_Remote(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer f.Close(t.Context()) //nolint:errcheck // there is nothing that could fail
+		defer f.Close(t.Context())
 		y := &yard{t: t, Server: NewOperator(Parts{Catalog: c, Fleet: f, Log: slog.New(slog.DiscardHandler)})}
 		for _, step := range []struct {
 			name         string

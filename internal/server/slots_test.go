@@ -214,7 +214,7 @@ func TestSlots_HostileNames(t *testing.T) {
 				if err := json.Unmarshal(w.Body.Bytes(), &e); err != nil || w.Code != http.StatusNotFound || len(e.Error.Message) > 300 {
 					t.Errorf("%.60s: %d %.200s %v", route, w.Code, w.Body, err)
 				}
-				if strings.ContainsAny(e.Error.Message, "\x1b\x00\xff") || !strings.HasSuffix(e.Error.Message, "there are gemma, qwen") && !strings.HasSuffix(e.Error.Message, "there are gpu-1") {
+				if strings.ContainsAny(e.Error.Message, "\x1b\x00\ufffd") || !strings.HasSuffix(e.Error.Message, "there are gemma, qwen") && !strings.HasSuffix(e.Error.Message, "there are gpu-1") {
 					t.Errorf("%.60s: %q", route, e.Error.Message)
 				}
 			}
