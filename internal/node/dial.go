@@ -63,9 +63,9 @@ func transport(dial Dialer, conf *tls.Config) *http.Transport {
 	}
 	return &http.Transport{
 		DialContext: dial, TLSClientConfig: conf, TLSHandshakeTimeout: connectWait, Protocols: p,
-		DisableCompression: true, // and idle connections are kept: the machine closes them when it is time
+		DisableCompression:     true, // and idle connections are kept: the machine closes them when it is time
 		MaxResponseHeaderBytes: maxHeaders,
-		HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingWait, MaxReceiveBufferPerStream: readAhead},
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingWait, MaxReceiveBufferPerStream: readAhead},
 	}
 }
 
