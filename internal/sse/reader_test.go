@@ -136,6 +136,18 @@ func TestReader_limits(t *testing.T) {
 			}
 		}
 	})
+	t.Run("without a limit an event may have 32 MiB, to the byte", func(t *testing.T) {
+		in := append(bytes.Repeat([]byte("x"), 32<<20+1), "\n\n"...)
+		copy(in, "data: ")
+		if _, err := collect(NewReader(bytes.NewReader(in), 0)); err != ErrTooLong {
+			t.Error(err)
+		}
+		in = in[1:]
+		copy(in, "data: ")
+		if _, err := collect(NewReader(bytes.NewReader(in), 0)); err != io.EOF {
+			t.Error(err)
+		}
+	})
 	t.Run("many lines count together", func(t *testing.T) {
 		_, err := collect(NewReader(strings.NewReader(strings.Repeat("data: 12345\n", 100)), 1000))
 		if err != ErrTooLong {

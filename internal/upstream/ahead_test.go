@@ -134,7 +134,7 @@ func (c countedConn) Read(p []byte) (int, error) {
 
 // What is held for a caller is bounded: then the engine is not read any more, until the caller has taken some of it.
 func TestReadAheadIsBounded(t *testing.T) {
-	const most, parts, size = 64 << 10, 2000, 1000
+	const most, parts, size = 64 << 10, 160, 8000
 	script := []line{{0, chunked + part(word("x"))}}
 	for range parts {
 		script = append(script, line{0, part(word(strings.Repeat("w", size)))})

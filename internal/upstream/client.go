@@ -51,6 +51,7 @@ type Client struct {
 	answers budget                   // of whole answers in memory
 	largest int                      // bytes of one of them
 	event   int                      // bytes of one event of a stream, 0 = the reader's own bound
+	dry     int                      // bytes of a stream without content
 	targets []target                 // by endpoint index; empty for local endpoints
 	engines []atomic.Pointer[engine] // by endpoint index; the engine that a local endpoint last had
 	clients map[*hearth.Provider]*pool
@@ -76,7 +77,7 @@ type engine struct {
 
 // New makes a client for the catalog.
 func New(c *hearth.Catalog, o Options) (*Client, error) {
-	cl := &Client{answers: budget{held: new(atomic.Int64)}, start: time.Now(), largest: maxAnswerBody}
+	cl := &Client{answers: budget{held: new(atomic.Int64)}, start: time.Now(), largest: maxAnswerBody, dry: maxDry}
 	return cl.fill(c, o, nil, nil)
 }
 

@@ -104,7 +104,7 @@ func (s *Stream) approach(status int) (committed bool, f *Failure) {
 func newStream(op *opening, resp *http.Response) *Stream {
 	e := op.call.Endpoint
 	s := &Stream{
-		w: op.w, pool: op.target.pool, body: timedBody{ReadCloser: resp.Body, w: op.w, idle: e.Provider.Limits.Idle},
+		w: op.w, pool: op.target.pool, body: timedBody{ReadCloser: resp.Body, w: op.w, idle: e.Provider.Limits.Idle, most: op.client.dry},
 		stamp: op.call.Stamp, local: e.Local(), secrets: op.target.secrets, own: buffers.Get().(*[]byte),
 		keepAlive: op.client.opt.KeepAlive, cap: outputCap(op.call),
 	}

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -242,8 +241,6 @@ func (r *result) String() string {
 	return s
 }
 
-var contents = regexp.MustCompile(`"content":"([^"]*)"`)
-
 // attempt makes one attempt to its end, for a caller who reads everything. There must be no other one meanwhile: the
 // memory for answers is looked at.
 func attempt(ctx context.Context, c *Client, call *Call) *result {
@@ -280,8 +277,13 @@ func amongOthers(ctx context.Context, c *Client, call *Call) *result {
 
 func readable(b []byte) string {
 	var s strings.Builder
-	for _, m := range contents.FindAllSubmatch(b, -1) {
-		s.Write(m[1])
+	for {
+		_, rest, ok := bytes.Cut(b, []byte(`"content":"`))
+		text, rest, whole := bytes.Cut(rest, []byte(`"`))
+		if !ok || !whole {
+			return s.String()
+		}
+		s.Write(text)
+		b = rest
 	}
-	return s.String()
 }

@@ -51,6 +51,10 @@ func TestEndlessStream(t *testing.T) {
 			p := listen(t, endless(c.begin, c.again))
 			client, e := endpoint(t, p.url())
 			e.MaxOutput, e.Context = c.output, c.window
+			if client.dry != maxDry {
+				t.Errorf("%d bytes of filler", client.dry)
+			}
+			client.dry = 4 << 20
 			r := attempt(t.Context(), client, &Call{Endpoint: e, Stream: true, MaxTokens: c.asked})
 			message := beyond
 			want, filler := strings.CutSuffix(c.want, " filler")
@@ -98,7 +102,8 @@ func TestLongStream(t *testing.T) {
 	t.Run("more than filler may be, and none of it is", func(t *testing.T) {
 		client, e := endpoint(t, "http://upstream")
 		m := &memory{}
-		for n, big := 0, word(strings.Repeat("x", 1<<20)); n <= maxDry; n += len(big) {
+		client.dry = 4 << 20
+		for n, big := 0, word(strings.Repeat("x", 1<<20)); n <= client.dry; n += len(big) {
 			m.pieces = append(m.pieces, big)
 		}
 		m.pieces = append(m.pieces, finish+done)

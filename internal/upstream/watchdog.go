@@ -89,6 +89,7 @@ type timedBody struct {
 	ahead [1]byte       // was read ahead
 	held  bool          // ahead has not been read again yet
 	dry   int           // bytes since the last content
+	most  int           // of them
 	rest  time.Duration // of all further reads together, in the phase ending
 }
 
@@ -113,7 +114,7 @@ func (b *timedBody) Read(p []byte) (int, error) {
 	case b.held && len(p) > 0:
 		b.held = false
 		return copy(p, b.ahead[:]), nil
-	case b.dry > maxDry:
+	case b.dry > b.most:
 		return 0, errDry
 	case b.phase == holding || b.phase == ended:
 		n, err := b.ReadCloser.Read(p)

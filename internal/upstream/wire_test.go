@@ -16,6 +16,7 @@ func TestStreamOnTheWire(t *testing.T) {
 		noFinish = "broken one two: the stream ended without a finish reason"
 		garbled  = "broken one two: the stream held an event that is not JSON"
 		counted  = 1
+		maxEvent = 8 << 20 // here; the reader's own bound is its test's
 	)
 	two := word("one ") + word("two")
 	whole := func(body string) string { return chunked + part(body) + lastPart }
@@ -111,12 +112,16 @@ func TestStreamOnTheWire(t *testing.T) {
 		{"event of 2 MiB", says(whole(role+two+word(strings.Repeat("x", 2<<20))+finish+done), false), "served one two" + strings.Repeat("x", 2<<20), 0},
 		{"event of 6 MiB", says(whole(role+two+word(strings.Repeat("x", 6<<20))+finish+done), false), "served one two" + strings.Repeat("x", 6<<20), 0},
 		{"first event of 2 MiB", says(whole(role+word(strings.Repeat("x", 2<<20))+finish+done), false), "served " + strings.Repeat("x", 2<<20), 0},
-		{"event beyond every bound", says(chunked+part(two)+part("data: "+strings.Repeat("x", 33<<20)), true), "broken one two: the stream held an event of more than 32 MiB", 0},
+		{"event beyond every bound", says(chunked+part(two)+part("data: "+strings.Repeat("x", maxEvent)), true), "broken one two: the stream held an event of more than 32 MiB", 0},
 		{"too much before the first token", says(whole(strings.Repeat(event(`{"choices":[{"delta":{"x":"`+strings.Repeat("y", 1<<16)+`"}}]}`), 70)+two+finish), false), "next: the stream brought too much before its first token", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := listen(t, c.script)
 			client, e := endpoint(t, p.url())
+			if client.event != 0 {
+				t.Errorf("an event may have %d bytes", client.event)
+			}
+			client.event = maxEvent
 			r := attempt(t.Context(), client, &Call{Endpoint: e, Stream: true})
 			if got := r.String(); got != c.want && got+" " != c.want {
 				t.Fatalf("got %.300s (%v), want %.300s", got, r.err, c.want)
