@@ -114,7 +114,7 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (a *App, err error
 // upstreamOptions are what the configuration and the command say of connections to providers and engines.
 func upstreamOptions(cfg *config.Config, o Options) upstream.Options {
 	return upstream.Options{
-		Agent: "hearth/" + o.Version, KeepAlive: cfg.KeepAlive, AnswerTotal: int64(cfg.Request.MaxAnswerTotal), Dial: o.Dial, LocalDial: o.LocalDial,
+		Agent: "hearth/" + o.Version, KeepAlive: cfg.KeepAlive, StreamBuffer: int(cfg.Local.StreamBuffer), AnswerTotal: int64(cfg.Request.MaxAnswerTotal), Dial: o.Dial, LocalDial: o.LocalDial,
 	}
 }
 

@@ -106,6 +106,9 @@ type Local struct {
 	// answer it. refuse: the slot is passed over; only data: addresses reach an engine. fetch: the gateway downloads
 	// them, from public addresses only and at most 20 MiB each, and puts the data into the request.
 	MediaURLs string `yaml:"media_urls" default:"refuse" enum:"refuse fetch"`
+	// StreamBuffer is how much of a stream is read ahead of a slow caller, so that the engine can go on. Whoever takes
+	// nothing for 30 s is left.
+	StreamBuffer Size `yaml:"stream_buffer" default:"1MiB" min:"64KiB" max:"64MiB"`
 	// PortRange are the ports of which the engines that the gateway starts get theirs, from-to.
 	PortRange string `yaml:"port_range" default:"18100-18899" example:"20000-20099" reload:"restart"`
 	// LockDir is the directory of the locks that keep two gateways off one node; all gateways of the machine must use the
