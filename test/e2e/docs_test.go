@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -91,6 +92,55 @@ func TestExampleOfLlamaServer(t *testing.T) {
 	g := launch(t, func(string) string { return strings.Replace(string(text), file, model, 1) + "\ndata_dir: data\n" })
 	r := g.chat(`{"messages": [{"role": "user", "content": "hi"}]}`)
 	if r.status != 200 || r.header.Get("X-Myip-Model") != "google/gemma-3-12b" || !strings.Contains(r.body, "I am tiny-gemma") {
+		t.Errorf("%d %v %s", r.status, r.header, r.body)
+	}
+}
+
+// TestExampleOfSecondMachine runs both files and the commands beside them as they stand, but for the addresses and for vLLM.
+func TestExampleOfSecondMachine(t *testing.T) {
+	if _, err := exec.LookPath("openssl"); err != nil {
+		t.Skip("needs openssl, whose command the page shows")
+	}
+	page, err := os.ReadFile("../../docs/engines.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate := regexp.MustCompile(`(?s)openssl req .*?gpu-2\.pem`).FindString(string(page))
+	m := &machine{t: t, dir: t.TempDir()}
+	make := exec.Command("sh", "-c", strings.ReplaceAll(certificate, "DNS:gpu-2.lan", "IP:127.0.0.1"))
+	make.Dir = m.dir
+	if out, err := make.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", certificate, err, out)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := ln.Addr().String()
+	ln.Close()
+	t.Setenv("GPU_2_TOKEN", nodeToken)
+	const model = "lgai/exaone-4.0-32b"
+	vllm := regexp.MustCompile(`(?s)command: \[vllm.*?\]`)
+	there, err := os.ReadFile(examples + "/second-machine-node.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := vllm.ReplaceAllLiteralString(string(there), "command: "+engineLine(t, model, nil))
+	text = strings.Replace(text, `listen: ":8801"`, "listen: "+address, 1) + "\ndata_dir: data\n"
+	if err := os.WriteFile(m.path("node.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m.run()
+	here, err := os.ReadFile(examples + "/second-machine.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := launch(t, func(string) string {
+		return strings.NewReplacer("https://gpu-2.lan:8801", "https://"+address, "gpu-2.pem", m.path("gpu-2.pem")).Replace(string(here)) + "\ndata_dir: data\n"
+	})
+	g.until("the machine is known", func() bool { return g.status(model) == -2 })
+	r := g.chat(`{"model": "` + model + `", "messages": [{"role": "user", "content": "hi"}]}`)
+	if r.status != 200 || r.header.Get("X-Myip-Model") != model || !strings.Contains(r.body, "I am "+model) {
 		t.Errorf("%d %v %s", r.status, r.header, r.body)
 	}
 }
