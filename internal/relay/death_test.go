@@ -221,6 +221,7 @@ func TestEngineIsCut(t *testing.T) {
 				if got := words(g.Attempts); got != c.attempts || hearth.ErrorType(g.Error) != c.kind || g.Attempts[0].Blame != hearth.BlameNobody || g.Attempts[0].Message != "the engine is being stopped" {
 					t.Errorf("attempts %q %+v, %v", got, g.Attempts, a.err)
 				}
+				synctest.Wait()
 				if left := w.peers[0].departures(); len(left) != 1 || left[0].Round(100*time.Millisecond) != 6*s {
 					t.Errorf("the engine was left at %v", left)
 				}
@@ -230,7 +231,6 @@ func TestEngineIsCut(t *testing.T) {
 				if h := w.health.View()[0]; h.Skip != "" {
 					t.Errorf("health %+v", h)
 				}
-				synctest.Wait()
 				w.permitsBack()
 				w.calm()
 			})

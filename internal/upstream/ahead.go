@@ -38,7 +38,9 @@ type ahead struct {
 	most  int         // bytes that may be held for the caller
 	share share       // of the memory of all answers
 	timer *time.Timer // runs while a write is under way; when it has fired, the reading has been taken over
-	ended bool        // it was, and is over
+	armed bool        // it runs, or has fired
+	taken bool        // it has fired
+	ended bool        // what it began is over
 
 	once sync.Once
 	more chan struct{} // holds a token when pieces were added since the last look
@@ -53,17 +55,36 @@ type ahead struct {
 
 // watch is called before each write.
 func (a *ahead) watch(s *Stream) {
-	switch {
-	case a == nil || a.ended:
-	case a.timer == nil:
+	if a == nil || a.ended {
+		return
+	}
+	if a.armed = true; a.timer == nil {
 		a.timer = time.AfterFunc(stall, s.readOn)
-	default:
+	} else {
 		a.timer.Reset(stall)
 	}
 }
 
 // begun is called after each write, and says whether the reading was taken over meanwhile.
-func (a *ahead) begun() bool { return a != nil && !a.ended && !a.timer.Stop() }
+func (a *ahead) begun() bool {
+	if a == nil || a.ended {
+		return false
+	}
+	a.taken = !a.timer.Stop()
+	a.armed = a.taken
+	return a.taken
+}
+
+// join waits for the other goroutine, if there is one: a write that panicked has left it alone.
+func (s *Stream) join() {
+	a := s.ahead
+	if a == nil || !a.armed || !a.taken && a.timer.Stop() {
+		return
+	}
+	a.once.Do(a.open)
+	s.w.cancel(context.Canceled)
+	<-a.over
+}
 
 func (a *ahead) open() {
 	a.more, a.room, a.over = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})
@@ -114,7 +135,7 @@ func (s *Stream) follow(k *sink, err error) error {
 		s.w.cancel(err)
 	}
 	<-a.over
-	a.ended = true
+	a.armed, a.ended = false, true
 	if a.panicked != nil {
 		panic(a.panicked)
 	}

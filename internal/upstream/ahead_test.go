@@ -302,6 +302,40 @@ func TestPanicWhileReadingAhead(t *testing.T) {
 	})
 }
 
+// panics is a caller whose writes panic after a while.
+type panics struct {
+	*listener
+	after time.Duration
+}
+
+func (p panics) Write([]byte) (int, error) {
+	<-time.After(p.after)
+	panic("the writer is broken")
+}
+
+// A write that panics leaves nothing behind, whoever reads the stream by then.
+func TestPanicInAWrite(t *testing.T) {
+	for name, after := range map[string]time.Duration{"at once": 0, "just before the engine is read ahead": stall - 1, "then": stall, "later": 3*s + time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, client, e := engineWithin(t, Options{}, append([]line{{0, chunked + part(word("x"))}}, words(5, s)...), hearth.Limits{FirstByte: 60 * s, Idle: 60 * s})
+				stream := commit(t, client, &Call{Endpoint: e, EngineURL: "http://engine", Stream: true, Lease: holds()})
+				defer func() {
+					if p := recover(); p != "the writer is broken" || time.Since(b.start) != after {
+						t.Errorf("panic %v after %v", p, time.Since(b.start))
+					}
+					<-time.After(s)
+					client.Close()
+					if at := <-b.closed; at != after {
+						t.Errorf("the engine was left after %v", at)
+					}
+				}()
+				stream.Copy(panics{hears(-1), after}, 30*s)
+			})
+		})
+	}
+}
+
 // What is kept open to an engine ends with it: whatever listens there later gets connections of its own.
 func TestConnectionsEndWithTheirEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -231,8 +231,9 @@ func (s *Stream) flush(k *sink) error {
 	if len(s.buf) == 0 {
 		return nil
 	}
+	b := s.buf // from watch on, s may be the other goroutine's
 	s.ahead.watch(s)
-	err := k.write(s.buf)
+	err := k.write(b)
 	if s.ahead.begun() {
 		return s.follow(k, err)
 	}
@@ -336,6 +337,7 @@ func (s *Stream) close() {
 	if s.own == nil {
 		return
 	}
+	s.join()
 	s.free()
 	s.share.free()
 	if s.ahead != nil {
