@@ -34,7 +34,7 @@ func bubble(t *testing.T, s setup, f func(t *testing.T, w *world)) {
 
 func TestClient_Silence(t *testing.T) {
 	bubble(t, setup{}, func(t *testing.T, w *world) {
-		time.Sleep(time.Minute)
+		wait(time.Minute)
 		synctest.Wait()
 		if w.client.View("a").Unknown {
 			t.Fatal("a machine that speaks is not known")
@@ -42,12 +42,12 @@ func TestClient_Silence(t *testing.T) {
 		last := w.client.sight.Load().at
 		w.wire.freeze()
 		w.wire.down.Store(true)
-		time.Sleep(time.Until(last.Add(stale - time.Millisecond)))
+		wait(time.Until(last.Add(stale - time.Millisecond)))
 		synctest.Wait()
 		if v := w.client.View("a"); v.Unknown {
 			t.Errorf("not known before two seconds are over: %s", v.LastError)
 		}
-		time.Sleep(2 * time.Millisecond)
+		wait(2 * time.Millisecond)
 		if v := w.client.View("a"); !v.Unknown || v.Status() != -5 {
 			t.Errorf("%s after the last word still known: %+v", time.Since(last), v)
 		}
@@ -69,11 +69,11 @@ func TestClient_Loss(t *testing.T) {
 		if !seen.View.Unknown || seen.Node != "gpu-2" || !strings.Contains(seen.Why, "does not answer") {
 			t.Errorf("event %+v", seen)
 		}
-		time.Sleep(time.Minute)
+		wait(time.Minute)
 		w.wire.down.Store(false)
 		back := time.Now()
 		for w.client.View("a").Unknown {
-			time.Sleep(10 * time.Millisecond)
+			wait(10 * time.Millisecond)
 			synctest.Wait()
 			if time.Since(back) > retryMost+time.Second {
 				t.Fatal("it came back and is not found")
@@ -98,12 +98,12 @@ func TestClient_Late(t *testing.T) {
 		c.log = discard()
 		c.sight.Store(&sight{lost: "nothing yet"})
 		began := time.Now()
-		time.Sleep(delay)
+		wait(delay)
 		c.take(&picture{Number: 1, At: 0}, began)
 		if why := c.sight.Load().unknown(time.Now()); why != "" {
 			t.Errorf("a picture that is %s old: %s", delay, why)
 		}
-		time.Sleep(stale - delay + 1)
+		wait(stale - delay + 1)
 		if c.sight.Load().unknown(time.Now()) == "" {
 			t.Error("a picture of more than two seconds counts")
 		}
@@ -122,7 +122,7 @@ func TestClient_Rotates(t *testing.T) {
 	bubble(t, setup{}, func(t *testing.T, w *world) {
 		dials := w.wire.dials.Load()
 		for range 4 * viewsLast / (100 * time.Millisecond) / 2 {
-			time.Sleep(200 * time.Millisecond)
+			wait(200 * time.Millisecond)
 			synctest.Wait()
 			if w.client.View("a").Unknown {
 				t.Fatal("not known while it changes over to another stream")
@@ -155,7 +155,7 @@ func hostile(t *testing.T, h http.HandlerFunc, f func(c *Client)) {
 			t.Fatal(err)
 		}
 		c.Watch(func(slot.Event) {})
-		time.Sleep(time.Second)
+		wait(time.Second)
 		synctest.Wait()
 		f(c)
 		if err := c.Close(t.Context()); err != nil {
@@ -247,11 +247,11 @@ func TestClient_View(t *testing.T) {
 		if e.Slot != "b" || e.Model != "x/b" || e.From != hearth.SlotAsleep || e.To != hearth.SlotStarting || e.Why == "" || e.View.State != hearth.SlotStarting {
 			t.Errorf("event %+v", e)
 		}
-		time.Sleep(400 * time.Millisecond)
+		wait(400 * time.Millisecond)
 		if later := w.client.View("b"); later.LoadRest >= v.LoadRest {
 			t.Errorf("the rest of the load does not pass: %s, then %s", v.LoadRest, later.LoadRest)
 		}
-		time.Sleep(3 * time.Second)
+		wait(3 * time.Second)
 		synctest.Wait()
 		v = w.client.View("b")
 		want := hearth.SlotFacts{Window: 4096, Parallel: 2, Model: "tiny"}

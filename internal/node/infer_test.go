@@ -358,11 +358,11 @@ func TestInfer_Stalls(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer resp.Body.Close()
-			time.Sleep(4 * time.Second)
+			wait(4 * time.Second)
 			if v := w.fleet.View(w.cat.Slots[0]); v.Inflight != 1 {
 				t.Errorf("%d in flight before the time is over", v.Inflight)
 			}
-			time.Sleep(2 * time.Second)
+			wait(2 * time.Second)
 			synctest.Wait()
 			if v := w.fleet.View(w.cat.Slots[0]); v.Inflight != 0 {
 				t.Errorf("%d in flight", v.Inflight)
@@ -384,7 +384,7 @@ func TestAcquire_Also(t *testing.T) {
 		if l, err := w.lease(w.a, both); err != nil || l.Slot != w.a {
 			t.Errorf("nothing is ready: %v %v", l, err)
 		}
-		time.Sleep(2 * time.Minute)
+		wait(2 * time.Minute)
 		synctest.Wait()
 		l, err := w.lease(w.a, both)
 		if err != nil || l.Slot != w.b || !strings.HasSuffix(l.URL, "/v1/slots/b") {

@@ -123,7 +123,7 @@ func TestServer_Orders(t *testing.T) {
 			synctest.Wait()
 		}
 		order(slot.Order{Slot: "a", Verb: slot.Wake})
-		time.Sleep(time.Second)
+		wait(time.Second)
 		synctest.Wait()
 		if v := w.client.View("a"); v.State != hearth.SlotReady {
 			t.Errorf("woken: %+v", v)
@@ -143,7 +143,7 @@ func TestServer_Orders(t *testing.T) {
 		if err := w.client.Order(ctx, slot.Order{Slot: "a", Verb: slot.Wake}); err == nil || !strings.Contains(err.Error(), "paused") {
 			t.Errorf("an order that cannot be carried out: %v", err)
 		}
-		time.Sleep(time.Hour)
+		wait(time.Hour)
 		synctest.Wait()
 		if v := w.client.View("b"); time.Until(v.Paused).Round(time.Second) != time.Hour {
 			t.Errorf("paused an hour later: %s", time.Until(v.Paused))
@@ -192,7 +192,7 @@ func TestServer_Drain(t *testing.T) {
 		defer resp.Body.Close()
 		drained := make(chan struct{})
 		go func() { w.server.Drain(t.Context()); close(drained) }()
-		time.Sleep(viewLook)
+		wait(viewLook)
 		synctest.Wait()
 		if v := w.client.View("a"); v.Unknown || v.Status() != -10 {
 			t.Errorf("%+v", v)
@@ -277,7 +277,7 @@ func TestServer_Reload(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.server.Reload(next)
-		time.Sleep(viewLook)
+		wait(viewLook)
 		synctest.Wait()
 		if v := w.client.View("a"); v.State != hearth.SlotFailed || !strings.Contains(v.LastError, "no slot a") {
 			t.Errorf("a removed slot: %+v", v)

@@ -261,7 +261,8 @@ func (w *world) end() {
 	if err := w.fleet.Close(ctx); err != nil {
 		w.t.Error(err)
 	}
-	w.client.data.CloseIdleConnections()
+	w.wire.cut() // what was being connected when all was closed
+	w.engines.cut()
 }
 
 // lease asks for a place as the gateway does.
@@ -309,3 +310,6 @@ func word(err error) hearth.SkipReason {
 }
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// wait lets virtual time pass.
+func wait(d time.Duration) { <-time.After(d) }
