@@ -85,7 +85,11 @@ func commandRig(t *testing.T, load time.Duration, model string) *rig {
 	ln.Close()
 	file := filepath.Join(t.TempDir(), "pid")
 	engine := fmt.Sprintf("'%s' --port %d --model %s --first-token 0s --load %s --context 4096 --parallel 2", self(t), port, model, load)
-	sh := func(script string) *hearth.Action { return &hearth.Action{Command: []string{"sh", "-c", script}} }
+	// A process that has ended may not be buried for seconds: it is adopted by whoever takes in orphans here.
+	const alive = `alive() { [ -n "$1" ] && read -r _ _ state _ 2>/dev/null <"/proc/$1/stat" && [ "$state" != Z ]; }; `
+	sh := func(script string) *hearth.Action {
+		return &hearth.Action{Command: []string{"sh", "-c", alive + script}}
+	}
 	runs := func() bool {
 		b, _ := os.ReadFile(file)
 		pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
@@ -101,9 +105,9 @@ func commandRig(t *testing.T, load time.Duration, model string) *rig {
 			Name: "s", Driver: Command, URL: "http://" + addr(port), Node: &hearth.Node{Name: "n", Exclusive: true}, Model: &hearth.Model{ID: "acme/tiny"},
 			Env: map[string]hearth.Secret{engineMode: "1", "PIDFILE": hearth.Secret(file)},
 			Actions: hearth.Actions{
-				Start:  sh(`kill -0 $(cat "$PIDFILE" 2>/dev/null) 2>/dev/null || { echo starting ${model}; ` + engine + ` & echo $! > "$PIDFILE"; }`),
-				Stop:   sh(`p=$(cat "$PIDFILE" 2>/dev/null) || exit 0; kill $p 2>/dev/null; while kill -0 $p 2>/dev/null; do :; done; rm -f "$PIDFILE"`),
-				Status: sh(`kill -0 $(cat "$PIDFILE")`),
+				Start:  sh(`alive "$(cat "$PIDFILE" 2>/dev/null)" || { echo starting ${model}; ` + engine + ` & echo $! > "$PIDFILE"; }`),
+				Stop:   sh(`p=$(cat "$PIDFILE" 2>/dev/null) || exit 0; kill $p 2>/dev/null; while alive $p; do sleep 0.01; done; rm -f "$PIDFILE"`),
+				Status: sh(`alive "$(cat "$PIDFILE")"`),
 			},
 		},
 		crash: func() {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -14,8 +13,11 @@ import (
 	"myip.co.kr/hearth/internal/slot"
 )
 
-// maxEnviron bounds what is read of a process's environment: the kernel lets it be no larger.
-const maxEnviron = 4 << 20
+const (
+	// maxEnviron bounds what is read of a process's environment: the kernel lets it be no larger.
+	maxEnviron = 4 << 20
+	maxStat    = 16 << 10
+)
 
 // scan lists the processes of this user, or for root of all users, except this one.
 func scan() ([]proc, error) {
@@ -30,6 +32,7 @@ func scan() ([]proc, error) {
 	}
 	uid, self := os.Getuid(), os.Getpid()
 	var all []proc
+	var r reader
 	for _, name := range names {
 		pid, err := strconv.Atoi(name)
 		if err != nil || pid == self {
@@ -39,8 +42,8 @@ func scan() ([]proc, error) {
 		if syscall.Stat("/proc/"+name, &st) != nil || uid != 0 && int(st.Uid) != uid {
 			continue // it has ended meanwhile, or is somebody else's: neither to be read nor to be signalled
 		}
-		if p, err := look(pid); err == nil {
-			p.tag = tagOf(pid)
+		if p, err := r.look(name, pid); err == nil {
+			p.tag = r.tag(name)
 			all = append(all, p)
 		}
 	}
@@ -48,8 +51,48 @@ func scan() ([]proc, error) {
 }
 
 // look reads what the kernel says of a process, without its tag.
-func look(pid int) (proc, error) {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+func look(pid int) (proc, error) { return new(reader).look(strconv.Itoa(pid), pid) }
+
+// reader reads small files of the kernel, one after the other: an engine that is being stopped is looked for in all
+// processes many times a second, for which os.File does too much.
+type reader struct{ b []byte }
+
+// read returns the beginning of a file, most bytes of it. What it returns holds until the next call.
+func (r *reader) read(path string, most int) ([]byte, error) {
+	fd, err := retry(func() (int, error) { return syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0) })
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = syscall.Close(fd) }() // nothing was written
+	if r.b == nil {
+		r.b = make([]byte, 16<<10)
+	}
+	for n := 0; ; {
+		if n == len(r.b) {
+			if n >= most {
+				return r.b[:most], nil
+			}
+			r.b = append(r.b, make([]byte, n)...)
+		}
+		got, err := retry(func() (int, error) { return syscall.Read(fd, r.b[n:]) })
+		if err != nil || got <= 0 {
+			return r.b[:n], err
+		}
+		n += got
+	}
+}
+
+// retry calls f again when a signal has interrupted it.
+func retry(f func() (int, error)) (int, error) {
+	for {
+		if n, err := f(); !errors.Is(err, syscall.EINTR) {
+			return n, err
+		}
+	}
+}
+
+func (r *reader) look(name string, pid int) (proc, error) {
+	stat, err := r.read("/proc/"+name+"/stat", maxStat)
 	if err != nil {
 		return proc{}, err
 	}
@@ -65,14 +108,9 @@ func look(pid int) (proc, error) {
 	return p, err
 }
 
-// tagOf reads the tag in a process's environment, as it was when its program began.
-func tagOf(pid int) string {
-	f, err := os.Open("/proc/" + strconv.Itoa(pid) + "/environ")
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	env, err := io.ReadAll(io.LimitReader(f, maxEnviron))
+// tag reads the tag in a process's environment, as it was when its program began.
+func (r *reader) tag(name string) string {
+	env, err := r.read("/proc/"+name+"/environ", maxEnviron)
 	if err != nil {
 		return ""
 	}

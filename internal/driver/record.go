@@ -40,7 +40,7 @@ func (r record) leader() proc { return proc{pid: r.PID, start: r.Start, group: r
 // file is the path of one of a slot's files.
 func (d *Drivers) file(name, ext string) string { return filepath.Join(d.o.Dir, fileName(name)+ext) }
 
-// save writes a record so that a crash leaves the old one or the new one.
+// save writes a record so that a gateway that is killed leaves the old one or the new one.
 func (d *Drivers) save(r record) error {
 	b, err := json.Marshal(r)
 	if err != nil {
@@ -49,31 +49,21 @@ func (d *Drivers) save(r record) error {
 	return replaceFile(d.file(r.Slot, ".json"), b)
 }
 
-// replaceFile writes a file that only this user can read, whole or not at all.
+// replaceFile writes a file that only this user can read, whole or not at all. It does not wait for the disk: what is
+// written here is of processes, and means nothing any more after a crash of the machine, whatever the file holds then.
 func replaceFile(path string, b []byte) error {
 	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return fmt.Errorf("make a record: %w", err)
 	}
 	_, err = f.Write(b)
-	if err == nil {
-		err = f.Sync()
-	}
 	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("write a record: %w", err), os.Remove(f.Name()))
 	}
-	return syncDir(filepath.Dir(path))
-}
-
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("keep a record: %w", err)
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return nil
 }
 
 // load reads the record of a slot. A record that is not there or cannot be understood is none.

@@ -58,6 +58,9 @@ func gatewayMain(dir string) int {
 	return 0
 }
 
+// rolePause is the pace of looking whether a word has been obeyed.
+const rolePause = time.Millisecond
+
 type gatewayRole struct {
 	d       *Drivers
 	c       *hearth.Catalog
@@ -85,7 +88,7 @@ func (g *gatewayRole) obey(verb, name string) string {
 			}
 		}
 	case "ready":
-		for {
+		for ; ; within(nil, nil, rolePause) {
 			if r, err := g.engines[name].Probe(context.Background()); r.Ready || err != nil {
 				return fmt.Sprint(err)
 			}
@@ -94,7 +97,7 @@ func (g *gatewayRole) obey(verb, name string) string {
 		return fmt.Sprint(g.engines[name].Stop(context.Background(), 10*time.Second))
 	case "stopping":
 		go func() { _ = g.engines[name].Stop(context.Background(), time.Hour) }() // until it is killed
-		for {
+		for ; ; within(nil, nil, rolePause) {
 			if _, ok := g.d.load(name); !ok {
 				return "ok"
 			}
