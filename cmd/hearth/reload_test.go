@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -73,6 +74,13 @@ func TestFollower(t *testing.T) {
 			must(t, os.Rename(file+"~", file))
 			after(10 * second)
 		}, []time.Duration{2500 * time.Millisecond}},
+		{"another length, and the time is set back", func(t *testing.T, _, file string) {
+			info, err := os.Stat(file)
+			must(t, err)
+			write(t, file, "longer")
+			must(t, os.Chtimes(file, time.Time{}, info.ModTime()))
+			after(10 * second)
+		}, []time.Duration{2500 * time.Millisecond}},
 		{"it is being written for a while", func(t *testing.T, _, file string) {
 			after(1900 * time.Millisecond)
 			for i := range 4 {
@@ -124,12 +132,18 @@ func TestFollower(t *testing.T) {
 	t.Run("a file with a secret, which the configuration names since", func(t *testing.T) {
 		dir := t.TempDir()
 		secret := filepath.Join(dir, "secret")
-		files := []string{filepath.Join(dir, "hearth.yaml")}
-		got := following(t, dir, func() []string { return files }, func(hup chan<- os.Signal) {
-			files = append(files, secret)
+		var named atomic.Bool
+		got := following(t, dir, func() []string {
+			if named.Load() {
+				return []string{secret}
+			}
+			return nil
+		}, func(hup chan<- os.Signal) {
 			write(t, secret, "key")
 			hup <- os.Interrupt
-			after(5 * second)
+			after(second)
+			named.Store(true)
+			after(4 * second)
 			write(t, secret, "another key")
 			after(5 * second)
 		})

@@ -28,8 +28,8 @@ func TestWindows_Next(t *testing.T) {
 		w := NewWindows(2)
 		n := w.Next([]int{-1, 0})
 		w.Add(0, answered(now, time.Second))
-		w.Add(1, answered(now, time.Second)) // an endpoint that is gone
-		if got := n.Speeds(); got[1].Samples != 1 || got[0].Samples != 0 {
+		w.Add(1, answered(now, 9*time.Second)) // an endpoint that is gone
+		if got := n.Speeds(); got[1].Samples != 1 || got[1].Latency.P50 != 1 || got[0].Samples != 0 {
 			t.Errorf("%+v", got)
 		}
 		n.Add(1, answered(now, time.Second))
