@@ -71,3 +71,32 @@ func TestReload(t *testing.T) {
 		t.Error("the engine of a slot that is gone still runs")
 	}
 }
+
+// TestReload_Node: so does a machine whose slots gateways elsewhere use.
+func TestReload_Node(t *testing.T) {
+	m := startMachine(t, "unix")
+	g := gatewayOf(t, m)
+	g.until("the machine is known", func() bool { return g.status(gemma) == -2 })
+	g.served(g.chat(ask(gemma, "")), local, gemma)
+	text, err := os.ReadFile(m.path("node.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(old, to string) {
+		if err := os.WriteFile(m.path("node.yaml"), []byte(strings.Replace(string(text), old, to, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("concurrency: 2", "concurrency: two")
+	m.until("the mistake is told", func() bool { return strings.Contains(m.log.String(), "configuration refused") })
+	g.served(g.chat(ask(gemma, "")), local, gemma)
+	write("concurrency: 2", "concurrency: 1")
+	m.until("the change is told", func() bool { return strings.Contains(m.log.String(), "nodes.gpu.slots.gemma.concurrency changed") })
+	g.served(g.chat(ask(gemma, "")), local, gemma)
+	if pids := g.engines(); len(pids) != 1 {
+		t.Errorf("engines %v", pids)
+	}
+}
