@@ -45,7 +45,7 @@ func (t *carrier) RoundTrip(r *http.Request) (*http.Response, error) {
 		defer resp.Body.Close()
 		return nil, refusal(word, resp)
 	}
-	resp.Body = &answer{resp.Body, t, r.Context()}
+	resp.Body = &answer{resp.Body, resp, t, r.Context()}
 	return resp, nil
 }
 
@@ -93,16 +93,20 @@ func header(h http.Header, name string) time.Duration {
 	return ms(n)
 }
 
-// answer is the body of an engine's answer. An engine that breaks off ends its stream of the connection; anything else that
-// goes wrong is the connection.
+// answer is the body of an engine's answer. One that ended in the middle of it is told in a trailer, one that breaks off
+// ends its stream of the connection; anything else that goes wrong is the connection.
 type answer struct {
 	io.ReadCloser
-	t   *carrier
-	ctx context.Context
+	resp *http.Response
+	t    *carrier
+	ctx  context.Context
 }
 
 func (a *answer) Read(p []byte) (int, error) {
 	n, err := a.ReadCloser.Read(p)
+	if word, ok := words[a.resp.Trailer.Get(headStatus)]; ok && errors.Is(err, io.EOF) {
+		return n, &slot.Refusal{Word: word, RetryAfter: time.Second, Message: ended}
+	}
 	if err != nil && !errors.Is(err, io.EOF) && !strings.Contains(err.Error(), "stream error") {
 		err = a.t.broken(a.ctx, err)
 	}

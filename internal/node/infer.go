@@ -96,13 +96,36 @@ func (x *exchange) run(route string) {
 	case ctx.Err() != nil: // of our own doing
 		refuseSlot(x.w, x.waited, &slot.Refusal{Word: hearth.SkipFailed, RetryAfter: lostRetry, Message: "the engine was stopped"})
 		return
+	case err != nil && x.died():
+		refuseSlot(x.w, x.waited, &slot.Refusal{Word: hearth.SkipFailed, RetryAfter: time.Second, Message: ended})
+		return
 	case err != nil:
 		x.s.o.Log.Warn("an engine does not answer", "slot", x.lease.Slot.Name, "error", err)
 		refuse(x.w, http.StatusBadGateway, errEngine.Error())
 		return
 	}
 	defer resp.Body.Close()
-	x.pass(resp)
+	x.pass(ctx, resp)
+}
+
+// ended is what is said of an engine that has ended with requests in it. Its slot leaves it alone for a while in its own
+// way: a gateway need not count it against the endpoint.
+const ended = "the engine has ended"
+
+// deathNews is how long after a failure of its connection an engine's end may be noticed.
+const deathNews = time.Second
+
+// died says whether the engine's connection failed because the engine is gone.
+func (x *exchange) died() bool {
+	t := time.NewTimer(deathNews)
+	defer t.Stop()
+	select {
+	case <-x.lease.Gone:
+		return true
+	case <-t.C:
+	case <-x.r.Context().Done():
+	}
+	return false
 }
 
 // send sends the request to the engine. A small body is read before, so that it can be sent again if the engine had closed a
@@ -157,11 +180,12 @@ func (u *upload) Read(p []byte) (int, error) {
 // end takes the deadline off: it is the connection's, or the answer's.
 func (u *upload) end() { _ = u.rc.SetReadDeadline(time.Time{}) }
 
-// passed are the headers of an engine's answer that the gateway gets.
-var passed = [...]string{"Content-Type", "Content-Encoding", "Content-Length", "Retry-After"}
+// passed are the headers of an engine's answer that the gateway gets. Its length is not said: an answer that breaks off has
+// something to say behind it.
+var passed = [...]string{"Content-Type", "Content-Encoding", "Retry-After"}
 
 // pass passes the engine's answer on as it comes.
-func (x *exchange) pass(resp *http.Response) {
+func (x *exchange) pass(ctx context.Context, resp *http.Response) {
 	h := x.w.Header()
 	for _, name := range passed {
 		if v := resp.Header[name]; len(v) > 0 {
@@ -169,6 +193,7 @@ func (x *exchange) pass(resp *http.Response) {
 		}
 	}
 	h.Set(headWaited, strconv.FormatInt(x.waited.Milliseconds(), 10))
+	h.Set("Trailer", headStatus)
 	x.w.WriteHeader(resp.StatusCode)
 	buf := chunks.Get().(*[]byte)
 	defer chunks.Put(buf)
@@ -181,6 +206,10 @@ func (x *exchange) pass(resp *http.Response) {
 			panic(http.ErrAbortHandler)
 		}
 		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil && (ctx.Err() != nil || x.died()) && x.r.Context().Err() == nil {
+			h.Set(headStatus, string(hearth.SkipFailed))
 			return
 		}
 		if err != nil {

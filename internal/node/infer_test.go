@@ -226,6 +226,40 @@ func TestInfer_EngineFails(t *testing.T) {
 			}
 		})
 	})
+	dies := func(begins bool) (word hearth.SkipReason, answer string) {
+		var w *world
+		engine := func(rw http.ResponseWriter, _ *http.Request) {
+			if begins {
+				fmt.Fprint(rw, "data: 0\n\n")
+				_ = http.NewResponseController(rw).Flush()
+			}
+			time.AfterFunc(deathNews/2, func() { _ = w.gpus.list[0].Stop(w.t.Context(), 0) })
+			panic(http.ErrAbortHandler)
+		}
+		bubble(t, setup{engine: engine}, func(t *testing.T, here *world) {
+			w = here
+			_, text, err := w.chat(w.a)
+			r, ok := errors.AsType[*slot.Refusal](err)
+			if !ok || r.Message != ended {
+				t.Fatalf("%v", err)
+			}
+			if w.client.View("a").Unknown {
+				t.Error("the machine is taken for lost")
+			}
+			word, answer = r.Word, text
+		})
+		return word, answer
+	}
+	t.Run("it ends before an answer", func(t *testing.T) {
+		if word, _ := dies(false); word != hearth.SkipFailed {
+			t.Error(word)
+		}
+	})
+	t.Run("it ends in its answer", func(t *testing.T) {
+		if word, answer := dies(true); word != hearth.SkipFailed || answer != "data: 0\n\n" {
+			t.Error(word, answer)
+		}
+	})
 	t.Run("a kept connection that the engine has closed", func(t *testing.T) {
 		bubble(t, setup{}, func(t *testing.T, w *world) {
 			for i := range 3 {

@@ -59,6 +59,7 @@ type part struct {
 	edit     func(*hearth.Endpoint)
 	provider func(*hearth.Provider)
 	slot     func(*hearth.Slot)
+	far      *far // local: the machine that owns its slot, nil = this one
 }
 
 // peer is an upstream at the other end of pipes.
@@ -141,7 +142,10 @@ func stageFor(t *testing.T, journalBytes int64, o Options, parts ...part) *scene
 	s.catalog(parts, drivers)
 	s.records()
 	var err error
-	s.fleet, err = slot.NewFleet(s.cat, slot.Options{Driver: func(*hearth.Slot) (slot.Driver, error) { return drivers, nil }})
+	s.fleet, err = slot.NewFleet(s.cat, slot.Options{
+		Driver: func(*hearth.Slot) (slot.Driver, error) { return drivers, nil },
+		Remote: func(_ *hearth.Node, slots []*hearth.Slot) (slot.Node, error) { return drivers[slots[0].Name].far, nil },
+	})
 	s.must(err)
 	t.Cleanup(func() { s.must(s.fleet.Close(context.Background())) })
 	up, err := upstream.New(s.cat, upstream.Options{Agent: "hearth/test", AnswerTotal: 1 << 20, Dial: s.dial, LocalDial: s.dial})
@@ -211,6 +215,9 @@ func (s *scene) catalog(parts []part, drivers engines) {
 				StartTimeout: 5 * time.Minute}
 			if p.slot != nil {
 				p.slot(sl)
+			}
+			if p.far != nil {
+				sl.Node.Remote = new(hearth.Remote)
 			}
 			drivers[sl.Name] = p
 			if s.cat.Slots = append(s.cat.Slots, sl); !slices.Contains(s.cat.Nodes, sl.Node) {
