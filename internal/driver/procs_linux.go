@@ -192,17 +192,21 @@ func openFiles(pid int) []string {
 // awaitExit returns when the child has ended, without burying it: until then its number, and that of its group, are
 // nobody else's. The error is how it ended, nil if that is not known yet.
 func awaitExit(pid int) error {
-	const byPID = 1
 	var info [128 / 4]int32 // siginfo_t
+	if waitid(pid, &info) {
+		return endOf(&info)
+	}
+	return nil
+}
+
+// waitid waits for the end of a child, and says whether there is such a child.
+func waitid(pid int, info *[128 / 4]int32) bool {
+	const byPID = 1
 	for {
-		_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, byPID, uintptr(pid), uintptr(unsafe.Pointer(&info)),
+		_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, byPID, uintptr(pid), uintptr(unsafe.Pointer(info)),
 			syscall.WEXITED|syscall.WNOWAIT, 0, 0)
-		switch {
-		case errors.Is(errno, syscall.EINTR):
-		case errno != 0:
-			return nil
-		default:
-			return endOf(&info)
+		if !errors.Is(errno, syscall.EINTR) {
+			return errno == 0
 		}
 	}
 }
