@@ -39,7 +39,7 @@ var slotCases = []buildCase{
 		want: []string{localGemma, acmeGemma, betaGemma}},
 
 	{name: "an engine that works on four at once has a free place", req: ask(gemma), want: []string{localGemma, node2, acmeGemma, betaGemma},
-		given: parallel(hearth.SlotView{State: hearth.SlotReady, Inflight: 3, Facts: hearth.SlotFacts{Parallel: 4}}, hearth.SlotView{State: hearth.SlotStarting})},
+		given: parallel(hearth.SlotView{State: hearth.SlotReady, Inflight: 3, Facts: hearth.SlotFacts{Parallel: 4}}, hearth.SlotView{State: hearth.SlotReady, Inflight: 1})},
 	{name: "and when it is full, one with less work per place comes first", req: ask(gemma), want: []string{node2, localGemma, acmeGemma, betaGemma},
 		given: parallel(hearth.SlotView{State: hearth.SlotReady, Inflight: 4, Waiting: 5, Facts: hearth.SlotFacts{Parallel: 4}}, hearth.SlotView{State: hearth.SlotReady, Inflight: 1, Waiting: 1})},
 	{name: "an engine that has not said how many has one place", req: ask(gemma), want: []string{node2, localGemma, acmeGemma, betaGemma},

@@ -324,6 +324,9 @@ func TestPanicInAWrite(t *testing.T) {
 					if p := recover(); p != "the writer is broken" || time.Since(b.start) != after {
 						t.Errorf("panic %v after %v", p, time.Since(b.start))
 					}
+					if stream.ahead.timer.Stop() {
+						t.Error("the closed stream would be read on")
+					}
 					<-time.After(s)
 					client.Close()
 					if at := <-b.closed; at != after {
