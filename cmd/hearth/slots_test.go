@@ -137,7 +137,11 @@ func TestSlots_Word(t *testing.T) {
 // TestSlots_WatchedFile: where no terminal is, a page follows another only when something has changed, and that time passes
 // is no change.
 func TestSlots_WatchedFile(t *testing.T) {
-	g, url := newStandIn(t, oneSlot("asleep", ""))
+	since := ago(5 * time.Second) // so that what is shown of it changes every second
+	lately := func(state string) string {
+		return `{"data":[{"slot":"gemma","node":"gpu-1","model":"google/gemma","state":"` + state + `","since":` + since + `}]}`
+	}
+	g, url := newStandIn(t, lately("asleep"))
 	g.asked = make(chan struct{}, 1000)
 	looked := func(times int) {
 		for range times {
@@ -150,7 +154,7 @@ func TestSlots_WatchedFile(t *testing.T) {
 	}
 	go func() {
 		looked(2) // whether there is such a slot, and the first page
-		for _, change := range []func(){func() {}, func() {}, func() { g.slots = oneSlot("ready", "") }, func() {}} {
+		for _, change := range []func(){func() {}, func() {}, func() { g.slots = lately("ready") }, func() {}} {
 			g.steps <- change
 			looked(2) // of which one was surely begun after the step
 		}
