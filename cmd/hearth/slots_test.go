@@ -209,3 +209,10 @@ func TestOperate_Requests(t *testing.T) {
 		}
 	}
 }
+
+func TestLogs_SteerNoTerminal(t *testing.T) {
+	_, url := newStandIn(t, "loading\n\x1b[2J한국어\u202e\n")
+	if code, out, errs := ran("logs", "gemma", "--url", url); code != 0 || out != "loading\n?[2J한국어?\n" {
+		t.Errorf("%d %q %q", code, out, errs)
+	}
+}
