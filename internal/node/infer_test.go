@@ -122,7 +122,7 @@ func block(left *atomic.Int64) http.HandlerFunc {
 // A gateway that leaves frees the engine, or the place in the queue, however much of its body is unread.
 func TestInfer_Leaves(t *testing.T) {
 	var left atomic.Int64
-	bubble(t, setup{engine: block(&left), change: func(s *hearth.Slot) { s.Concurrency = 1 }}, func(t *testing.T, w *world) {
+	bubble(t, setup{engine: block(&left), change: func(s *hearth.Slot) { s.Concurrency, s.Node.Exclusive = 1, false }}, func(t *testing.T, w *world) {
 		ctx, leave := context.WithCancel(t.Context())
 		l, _ := w.lease(w.a)
 		resp, err := w.post(ctx, l, chat, strings.NewReader(`{}`))
@@ -144,9 +144,15 @@ func TestInfer_Leaves(t *testing.T) {
 		if v := w.fleet.View(w.cat.Slots[0]); v.Inflight != 1 || v.Waiting != 40 {
 			t.Fatalf("%d in flight, %d wait", v.Inflight, v.Waiting)
 		}
-		if status, _, err := w.chat(w.b, func(a *slot.Ask) { a.Budget = 0 }); word(err) == "" {
-			t.Errorf("a request beside those that wait: %d %v", status, err)
+		beside, _ := w.lease(w.b)
+		in, out := context.WithTimeout(t.Context(), time.Minute)
+		other, err := w.post(in, beside, chat, strings.NewReader(`{"messages":[]}`))
+		if err != nil {
+			t.Errorf("a request to a free engine is held up by those that wait: %v", err)
+		} else {
+			other.Body.Close()
 		}
+		out()
 		stop()
 		for range 40 {
 			if err := <-failed; !errors.Is(err, context.Canceled) || word(err) != "" {
@@ -159,8 +165,8 @@ func TestInfer_Leaves(t *testing.T) {
 		}
 		leave()
 		synctest.Wait()
-		if v := w.fleet.View(w.cat.Slots[0]); v.Inflight != 0 || left.Load() != 1 {
-			t.Errorf("%d in flight; the engine was left by %d", v.Inflight, left.Load())
+		if v := w.fleet.View(w.cat.Slots[0]); v.Inflight != 0 || left.Load() != 2 {
+			t.Errorf("%d in flight; the engines were left by %d", v.Inflight, left.Load())
 		}
 		if v := w.client.View("a"); v.Unknown {
 			t.Errorf("leaving is taken for a loss: %s", v.LastError)
@@ -323,6 +329,9 @@ func TestInfer_Bodies(t *testing.T) {
 			return resp.StatusCode, err
 		}
 		long := bytes.Repeat([]byte("x"), 300<<10+1)
+		if status, err := send(bytes.NewReader(long)); status != http.StatusRequestEntityTooLarge || w.gpus.starts() != 0 {
+			t.Errorf("%d %v; %d engines were started for nothing", status, err, w.gpus.starts())
+		}
 		for name, body := range map[string]io.Reader{
 			"of known length": bytes.NewReader(long), "of unknown length": io.MultiReader(bytes.NewReader(long)),
 		} {
