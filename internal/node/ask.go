@@ -44,7 +44,8 @@ func (c *Client) order(ctx context.Context, name string, o slot.Order) error {
 
 // LogTail returns the last lines of a slot's engine.
 func (c *Client) LogTail(name string) (lines []string, err error) {
-	return lines, c.read(name, logRoute, &lines)
+	err = c.read(name, logRoute, &lines)
+	return lines, err
 }
 
 // Starts are the last starts of a slot's engine, oldest first.
