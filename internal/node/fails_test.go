@@ -1,0 +1,88 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"myip.co.kr/hearth"
+	"myip.co.kr/hearth/internal/slot"
+)
+
+func TestInfer_EngineFails(t *testing.T) {
+	t.Run("before an answer", func(t *testing.T) {
+		bubble(t, setup{}, func(t *testing.T, w *world) {
+			w.engines.down.Store(true)
+			status, answer, err := w.chat(w.a)
+			if err != nil || status != http.StatusBadGateway || !strings.Contains(answer, "does not answer") || strings.Contains(answer, "refused") {
+				t.Errorf("%d %s %v", status, answer, err)
+			}
+			if w.client.View("a").Unknown {
+				t.Error("the machine is taken for lost")
+			}
+		})
+	})
+	t.Run("in its answer", func(t *testing.T) {
+		engine := func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, "data: 0\n\n")
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}
+		bubble(t, setup{engine: engine}, func(t *testing.T, w *world) {
+			status, answer, err := w.chat(w.a)
+			if err == nil || word(err) != "" || status != 200 || answer != "data: 0\n\n" {
+				t.Errorf("%d %q %v", status, answer, err)
+			}
+			if w.client.View("a").Unknown {
+				t.Error("the machine is taken for lost")
+			}
+		})
+	})
+	dies := func(begins bool) (word hearth.SkipReason, answer string) {
+		var w *world
+		engine := func(rw http.ResponseWriter, _ *http.Request) {
+			if begins {
+				fmt.Fprint(rw, "data: 0\n\n")
+				_ = http.NewResponseController(rw).Flush()
+			}
+			time.AfterFunc(deathNews/2, func() { _ = w.gpus.list[0].Stop(w.t.Context(), 0) })
+			panic(http.ErrAbortHandler)
+		}
+		bubble(t, setup{engine: engine}, func(t *testing.T, here *world) {
+			w = here
+			_, text, err := w.chat(w.a)
+			r, ok := errors.AsType[*slot.Refusal](err)
+			if !ok || r.Message != ended {
+				t.Fatalf("%v", err)
+			}
+			if w.client.View("a").Unknown {
+				t.Error("the machine is taken for lost")
+			}
+			word, answer = r.Word, text
+		})
+		return word, answer
+	}
+	t.Run("it ends before an answer", func(t *testing.T) {
+		if word, _ := dies(false); word != hearth.SkipFailed {
+			t.Error(word)
+		}
+	})
+	t.Run("it ends in its answer", func(t *testing.T) {
+		if word, answer := dies(true); word != hearth.SkipFailed || answer != "data: 0\n\n" {
+			t.Error(word, answer)
+		}
+	})
+	t.Run("a kept connection that the engine has closed", func(t *testing.T) {
+		bubble(t, setup{}, func(t *testing.T, w *world) {
+			for i := range 3 {
+				if status, answer, err := w.chat(w.a); err != nil || status != 200 {
+					t.Fatalf("%d: %d %s %v", i, status, answer, err)
+				}
+				w.engines.cut()
+			}
+		})
+	})
+}
