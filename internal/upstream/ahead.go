@@ -111,8 +111,8 @@ func (s *Stream) readOn() {
 			s.broken(s.w.ctx.Err())
 		}
 	}
-	if len(s.buf) > 0 {
-		a.add(s.w.ctx, s.buf)
+	if len(s.buf) > 0 { // in memory already: the engine waits for no room, and the end of the request takes nothing away
+		a.put(s.buf)
 		s.buf = nil
 	}
 	s.awaitEOF()
@@ -162,6 +162,20 @@ func (a *ahead) fits(b []byte) bool {
 	if held := a.held + len(b); a.held > 0 && (held > a.most || !a.share.upTo(held)) {
 		return false
 	}
+	a.append(b)
+	return true
+}
+
+// put adds b, whether there is room for it or not.
+func (a *ahead) put(b []byte) {
+	a.mu.Lock()
+	a.append(b)
+	a.mu.Unlock()
+	signal(a.more)
+}
+
+// append adds b to the pieces. The caller holds mu.
+func (a *ahead) append(b []byte) {
 	a.held += len(b)
 	for len(b) > 0 {
 		last := len(a.pieces) - 1
@@ -173,7 +187,6 @@ func (a *ahead) fits(b []byte) bool {
 		n := min(len(b), cap(p)-len(p))
 		a.pieces[last], b = append(p, b[:n]...), b[n:]
 	}
-	return true
 }
 
 // take waits for the next piece. It is not ok when there will be none.
