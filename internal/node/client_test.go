@@ -191,7 +191,7 @@ func TestClient_HostileMachine(t *testing.T) {
 			}
 		},
 		"another status": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) },
-		"redirect":       func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://elsewhere/", 302) },
+		"redirect":       func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://elsewhere/", http.StatusFound) },
 		"ends at once":   func(http.ResponseWriter, *http.Request) {},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -69,7 +69,7 @@ func (c *Client) stream(ctx context.Context) (brought bool, err error) {
 	ended := false
 	for number := uint64(1); ; number++ {
 		ev, err := events.Next()
-		if err == io.EOF && ended { // read to its end, so that the connection stays
+		if errors.Is(err, io.EOF) && ended { // read to its end, so that the connection stays
 			return true, nil
 		}
 		if err != nil {

@@ -156,7 +156,6 @@ type world struct {
 	a, b    *hearth.Slot // as the gateway knows them
 	events  chan slot.Event
 	asked   atomic.Int64 // requests that reached the engine
-	stopped bool
 	http    *http.Server
 	ended   chan error
 	engine  *http.Server

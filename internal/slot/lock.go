@@ -17,7 +17,7 @@ func (n *node) own(hn *hearth.Node, lock func(*hearth.Node) (release func(), err
 		n.runs.Go(func() { <-n.done; release() })
 		return true
 	}
-	n.log.Warn("another gateway owns the node: its slots are not used", "error", err)
+	n.log.Warn("the node cannot be locked, as when another gateway owns it: its slots are not used", "error", err)
 	n.runs.Go(func() {
 		t := time.NewTicker(lockRetry)
 		defer t.Stop()
