@@ -35,13 +35,35 @@ func concealed(s *hearth.Slot) hide {
 	}
 	add(s.APIKey)
 	named(s.Env)
+	secretArguments(s.Command, add)
 	for _, a := range []*hearth.Action{s.Actions.Start, s.Actions.Stop, s.Actions.Status} {
 		if a != nil {
 			named(a.Headers)
+			secretArguments(a.Command, add)
 		}
 	}
 	slices.SortFunc(h, func(a, b string) int { return len(b) - len(a) }) // one may be in another
 	return h
+}
+
+// secretFlags are the last words of options whose values are secret: several engines write down what they were given.
+var secretFlags = []string{"key", "token", "secret", "password", "passphrase", "credential", "credentials", "auth"}
+
+// secretArguments adds the values of a command's secret options.
+func secretArguments(command []string, add func(hearth.Secret)) {
+	for i, a := range command {
+		flag, value, joined := strings.Cut(a, "=")
+		if !strings.HasPrefix(flag, "-") {
+			continue
+		}
+		if !joined && i+1 < len(command) {
+			value = command[i+1]
+		}
+		flag = strings.ToLower(strings.ReplaceAll(flag, "_", "-"))
+		if slices.Contains(secretFlags, flag[strings.LastIndexByte(flag, '-')+1:]) {
+			add(hearth.Secret(value))
+		}
+	}
 }
 
 func (h hide) text(s string) string {
