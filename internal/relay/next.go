@@ -51,6 +51,7 @@ func (r *Relay) overtaken(ctx context.Context, x *exchange) *Relay {
 // before is not tried again, and if nothing else is there it fails as it would have.
 func (r *Relay) anew(ctx context.Context, w http.ResponseWriter, x *exchange, untried int) error {
 	x.tally.overtaken = false
+	x.hold.Release() // else the chain would count it against the key; and it may be of another currency
 	ch, err := chain.Build(r.input(&x.chat.Request, x.key))
 	rest := slices.DeleteFunc(ch.Candidates, func(c hearth.Candidate) bool {
 		return slices.ContainsFunc(x.gen.Attempts, func(a hearth.Attempt) bool { return a.Endpoint == c.Endpoint.ID && a.Skip == "" })
@@ -58,7 +59,6 @@ func (r *Relay) anew(ctx context.Context, w http.ResponseWriter, x *exchange, un
 	if err != nil || len(rest) == 0 {
 		return r.fail(x, untried)
 	}
-	x.hold.Release() // it may be of another currency
 	x.gen.Bill.Currency = r.catalog.Currency
 	return r.walk(ctx, w, x, rest)
 }

@@ -1,0 +1,100 @@
+package relay
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"myip.co.kr/hearth"
+	"myip.co.kr/hearth/internal/slot"
+	"myip.co.kr/hearth/internal/upstream"
+)
+
+// follow makes a newer configuration of these parts hold, in which no endpoint and no slot is an earlier one. They are
+// reached where the parts in their places were.
+func (s *scene) follow(currency string, o Options, parts ...part) {
+	n := &scene{t: s.t, start: s.start}
+	n.catalog(parts, make(engines))
+	n.cat.Currency = currency
+	none := make([]int, len(parts))
+	for i := range none {
+		none[i] = -1
+	}
+	up, err := s.relay.upstream.Next(n.cat, upstream.Options{Agent: "hearth/test", AnswerTotal: 1 << 20, Dial: s.dial, LocalDial: s.dial}, none)
+	s.must(err)
+	s.must(s.fleet.Reload(n.cat))
+	was := s.relay.opt
+	was.MaxAttempts = o.MaxAttempts
+	next := s.relay.Next(was, Parts{Catalog: n.cat, Fleet: s.fleet, Health: s.health.Next(n.cat, none), Upstream: up, Ledger: s.ledger,
+		Windows: s.windows.Next(none), Log: discard()})
+	s.relay.Follow(next)
+	s.relay.upstream.Retire(up)
+	s.t.Cleanup(up.Close)
+	if next.bodies != s.relay.bodies || next.misses != s.relay.misses {
+		s.t.Error("what the process holds of bodies is counted twice")
+	}
+}
+
+// A request that waited for a slot which a reload took away walks the chain that it has now.
+func TestOvertaken(t *testing.T) {
+	const limit = 1000 * 1_000_000_000
+	waits := part{local: true, serve: answers, slot: func(s *hearth.Slot) { s.DrainMax = time.Minute }}
+	named := func(name string, p part) part {
+		p.provider = func(q *hearth.Provider) { q.Slug = name }
+		p.edit = func(e *hearth.Endpoint) { e.Tag = name }
+		return p
+	}
+	for _, c := range []struct {
+		name     string
+		before   []part
+		currency string
+		after    []part
+		most     int // max_attempts
+		attempts string
+		kind     hearth.ErrorType
+	}{
+		{"it is served by what is there now", []part{waits}, "KRW", []part{good}, 0, "slot_failed 200", ""},
+		{"in the money of now", []part{waits}, "USD", []part{good}, 0, "slot_failed 200", ""},
+		{"what failed is not tried again", []part{named("bad", boom), waits}, "KRW", []part{named("bad", good), named("new", good)}, 0, "500 slot_failed 200", ""},
+		{"nothing is there but what failed", []part{named("bad", boom), waits}, "KRW", []part{named("bad", good)}, 0, "500 slot_failed", hearth.ErrModelLoading},
+		{"enough has been tried", []part{waits, named("bad", boom)}, "KRW", []part{named("new", good)}, 1, "slot_failed 500", hearth.ErrProvider},
+		{"what is there now fails as well", []part{waits}, "KRW", []part{boom}, 0, "slot_failed 500", hearth.ErrProvider},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := stage(t, Options{MaxAttempts: c.most}, c.before...)
+				s.key.Limit = limit
+				for _, sl := range s.cat.Slots {
+					l, err := s.fleet.Acquire(t.Context(), slot.Ask{Slot: sl, Budget: time.Minute})
+					s.must(err)
+					time.AfterFunc(30*time.Second, l.Release)
+				}
+				time.AfterFunc(5*time.Second, func() {
+					for i, p := range c.after {
+						s.peers[i].serve = p.serve
+					}
+					s.follow(c.currency, Options{MaxAttempts: c.most}, c.after...)
+				})
+				a := s.ask(t.Context(), chat(`, "max_tokens": 300`)) // twice the worst case is more than the key has
+				g := s.record(a.id)
+				if got := words(g.Attempts); got != c.attempts || hearth.ErrorType(g.Error) != c.kind {
+					t.Errorf("attempts %q %+v, %v", got, g.Attempts, a.err)
+				}
+				<-time.After(time.Minute)
+				if c.kind == "" && (g.Bill.Currency != c.currency || g.Bill.Cost != paid) {
+					t.Errorf("bill %+v", g.Bill)
+				}
+				for _, currency := range []string{"KRW", "USD"} {
+					spent := hearth.Nano(0)
+					if c.kind == "" && currency == c.currency {
+						spent = paid
+					}
+					if left, _ := s.ledger.Left(s.key, currency); left != limit-spent {
+						t.Errorf("%v %s are left, %v are spent", left, currency, spent)
+					}
+				}
+				s.calm()
+			})
+		})
+	}
+}
