@@ -191,8 +191,10 @@ func TestClient_HostileMachine(t *testing.T) {
 			}
 		},
 		"another status": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) },
-		"redirect":       func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://elsewhere/", http.StatusFound) },
-		"ends at once":   func(http.ResponseWriter, *http.Request) {},
+		"redirect": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://elsewhere/", http.StatusFound)
+		},
+		"ends at once": func(http.ResponseWriter, *http.Request) {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			hostile(t, h, func(c *Client) {
