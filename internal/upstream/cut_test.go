@@ -87,7 +87,7 @@ func FuzzStream(f *testing.F) {
 		if clean {
 			h.end = io.EOF
 		}
-		c := &Client{opt: Options{KeepAlive: time.Hour}, largest: maxAnswerBody, targets: []target{client.targets[0]}}
+		c := &Client{opt: Options{KeepAlive: time.Hour}, answers: client.answers, start: client.start, largest: maxAnswerBody, dry: maxDry, targets: []target{client.targets[0]}}
 		c.targets[0].rt = h
 		call := &Call{Endpoint: e, Stream: true, Stamp: &dialect.Stamp{ID: "gen-1", Model: "m/m", Provider: "Acme"}}
 		o, failure, err := c.Open(context.Background(), call)
