@@ -158,17 +158,6 @@ func TestSlotWaits(t *testing.T) {
 			t.Errorf("%d requests left the house", n)
 		}
 	})
-	t.Run("all slot waits together never exceed the largest wait", func(t *testing.T) {
-		w := newWorld(t, setup{slots: []*hearth.Slot{loading("gpu-1"), loading("gpu-2"), loading("gpu-3")}})
-		g := w.record(t, w.post(t, chat(`, "provider": {"only": ["local-gpu"]}`)))
-		total := time.Duration(0)
-		for _, a := range g.Attempts {
-			total += a.SlotWait
-		}
-		if len(g.Attempts) != 3 || total < 200*time.Millisecond || total > 390*time.Millisecond {
-			t.Errorf("%d attempts waited %s in all, want the 200ms of one slot", len(g.Attempts), total)
-		}
-	})
 }
 
 func TestBodyBudget(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"myip.co.kr/hearth"
+	"myip.co.kr/hearth/internal/health"
 	"myip.co.kr/hearth/internal/slot"
 )
 
@@ -89,6 +90,50 @@ func TestWaitTogether(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Slots of different nodes are waited for one after the other, all of them within one budget.
+func TestWaitInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := stage(t, Options{}, never, never, never)
+		a := s.ask(t.Context(), chat(""))
+		g := s.record(a.id)
+		total := time.Duration(0)
+		for _, at := range g.Attempts {
+			total += at.SlotWait
+		}
+		if got := words(g.Attempts); got != "slot_loading slot_loading slot_loading" || total != 90*time.Second || a.took != total {
+			t.Errorf("attempts %q waited %v of %v", got, total, a.took)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		s := stage(t, Options{}, engine1(0), engine1(0))
+		release := occupiedAt(s, 0)
+		defer release()
+		a := s.ask(t.Context(), chat(""))
+		if got := words(s.record(a.id).Attempts); got != "slot_busy 200" || a.took.Round(time.Second) != 10*time.Second {
+			t.Errorf("behind a queue with another node to go to: %q after %v", got, a.took)
+		}
+	})
+}
+
+// A slot whose endpoint has meanwhile gone into cooldown shares no wait.
+func TestWaitTogether_Cooldown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bad := part{serve: after(5*time.Second, boom.serve)}
+		s := stage(t, Options{}, append([]part{bad}, together(false, engine1(20*time.Second), engine1(0))...)...)
+		s.must(s.fleet.Order(context.Background(), slot.Order{Slot: "slot-2", Verb: slot.Wake}))
+		time.AfterFunc(time.Second, func() {
+			for range health.Threshold {
+				permit, _ := s.health.Take(2, time.Now())
+				permit.Done(health.Failure, 0, time.Now())
+			}
+		})
+		a := s.ask(t.Context(), chat(""))
+		if got := words(s.record(a.id).Attempts); got != "500 200" || a.took.Round(time.Second) != 25*time.Second {
+			t.Errorf("%q after %v", got, a.took)
+		}
+	})
 }
 
 func TestNotFirst(t *testing.T) {
