@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
 
 	"myip.co.kr/hearth/internal/app"
+	"myip.co.kr/hearth/internal/config"
 )
 
 // gatewayFlags say which running gateway is meant: the one of the configuration on this machine, or another.
@@ -20,17 +22,20 @@ type gatewayFlags struct {
 }
 
 // dial speaks to the gateway: here by its admin socket, where no key is needed.
-func (g gatewayFlags) dial(ctx context.Context) (*app.Client, error) {
+func (g gatewayFlags) dial(ctx context.Context, std streams) (*app.Client, error) {
 	if g.URL != "" {
 		u, err := url.Parse(g.URL)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 			return nil, errors.New("--url must be the base URL of a gateway, such as http://127.0.0.1:8800/api/v1")
 		}
-		return app.ClientAt(g.URL, g.Key), nil
+		if strings.Trim(u.Path, "/") == "" {
+			u.Path = "/api/v1"
+		}
+		return app.ClientAt(u.String(), g.Key), nil
 	}
 	cfg, err := g.loadQuietly()
 	if err != nil {
-		return nil, err
+		return g.dialBefore(ctx, std, err)
 	}
 	c, err := app.DialAdmin(ctx, cfg.DataDir)
 	if errors.Is(err, app.ErrNotRunning) {
@@ -39,9 +44,24 @@ func (g gatewayFlags) dial(ctx context.Context) (*app.Client, error) {
 	return c, err
 }
 
+// dialBefore speaks to the gateway that goes on with the configuration as it was before somebody made a mistake in it: a
+// GPU can be taken back all the same. Without such a gateway the error is the mistake.
+func (g gatewayFlags) dialBefore(ctx context.Context, std streams, mistake error) (*app.Client, error) {
+	dir, ok := config.DataDir(g.Config, nil)
+	if !ok {
+		return nil, mistake
+	}
+	c, err := app.DialAdmin(ctx, dir)
+	if err != nil {
+		return nil, mistake
+	}
+	_, err = fmt.Fprintf(std.err, "warning: %s cannot be used as it is (see hearth check); this is the gateway that runs with data_dir %s\n", g.Config, dir)
+	return c, err
+}
+
 // order sends an order about a slot or a node and prints what each slot that it is about does then.
 func (g gatewayFlags) order(ctx context.Context, std streams, path string, body []byte) error {
-	c, err := g.dial(ctx)
+	c, err := g.dial(ctx, std)
 	if err != nil {
 		return err
 	}
@@ -164,8 +184,8 @@ func (c *enableCmd) Run(ctx context.Context, std streams) error { return c.give(
 
 type pauseCmd struct {
 	gatewayFlags
-	Node string        `arg:"" help:"Name of the node (see hearth slots)."`
-	For  time.Duration `name:"for" placeholder:"2h" help:"How long; without it until hearth resume."`
+	Node string         `arg:"" help:"Name of the node (see hearth slots)."`
+	For  *time.Duration `name:"for" placeholder:"2h" help:"How long; without it until hearth resume."`
 }
 
 // Help is the long help of the command.
@@ -179,11 +199,11 @@ candidate meanwhile. Holds over a restart too.
 
 // Run pauses a node.
 func (c *pauseCmd) Run(ctx context.Context, std streams) error {
-	if c.For < 0 {
-		return errors.New("--for must be a duration such as 2h or 90m")
-	}
 	var body []byte
-	if c.For > 0 {
+	if c.For != nil {
+		if *c.For <= 0 {
+			return errors.New("--for must be a duration such as 2h or 90m")
+		}
 		body = []byte(`{"for":"` + c.For.String() + `"}`)
 	}
 	path, err := nodePath(c.Node)

@@ -46,7 +46,7 @@ func (c *slotsCmd) Run(ctx context.Context, std streams) error {
 			return err
 		}
 	}
-	g, err := c.dial(ctx)
+	g, err := c.dial(ctx, std)
 	if err != nil {
 		return err
 	}
@@ -242,7 +242,7 @@ func (c *logsCmd) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	g, err := c.dial(ctx)
+	g, err := c.dial(ctx, std)
 	if err != nil {
 		return err
 	}

@@ -28,6 +28,35 @@ func Load(path string, getenv func(string) (string, bool)) (*Config, error) {
 	return Parse(path, data, getenv, func(name string) ([]byte, error) { return readBounded(name, maxSecretFile+1) })
 }
 
+// DataDir is where a file that Load refuses says that the data is, for commands that speak to a gateway which goes on with
+// the file as it was before. Of the file only the line of data_dir must be right. ok is false if it cannot be told.
+func DataDir(path string, getenv func(string) (string, bool)) (dir string, ok bool) {
+	if getenv == nil {
+		getenv = os.LookupEnv
+	}
+	data, err := readBounded(path, maxFile)
+	if err != nil {
+		return "", false
+	}
+	c := Default()
+	for line := range strings.Lines(string(data)) {
+		if !strings.HasPrefix(line, "data_dir:") {
+			continue
+		}
+		root, problem := parseYAML([]byte(line))
+		if problem != nil {
+			return "", false
+		}
+		d := newDecoder(path, getenv)
+		d.value("", root, reflect.ValueOf(c).Elem(), fieldRules{})
+		if d.err() != nil || c.DataDir == "" {
+			return "", false
+		}
+	}
+	c.locate(filepath.Dir(path))
+	return c.DataDir, true
+}
+
 func readBounded(path string, limit int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
