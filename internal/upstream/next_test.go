@@ -167,6 +167,20 @@ func TestClient_Next(t *testing.T) {
 			t.Error("kept although others may be reached")
 		}
 	})
+	t.Run("connections to an engine are closed when another has its place", func(t *testing.T) {
+		c, e := engineAt(t, "http://127.0.0.1:1")
+		before, err := c.targetOf(&Call{Endpoint: e, EngineURL: "http://127.0.0.1:1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, call := range []*Call{{Endpoint: e, EngineURL: "http://127.0.0.1:2"}, {Endpoint: e, EngineURL: "http://127.0.0.1:2", EngineKey: "another key"}} {
+			after, err := c.targetOf(call)
+			if err != nil || !before.pool.retired.Load() || after.pool.retired.Load() {
+				t.Errorf("%v: the former's connections are kept, or the present one's are not", err)
+			}
+			before = after
+		}
+	})
 }
 
 // Connections that only learn of the end of a request a moment late are closed too.
