@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -87,6 +88,37 @@ func TestServer_Socket(t *testing.T) {
 	_, err = c.Do(t.Context(), "GET", "/slots/nobody", nil)
 	if e := (*hearth.Error)(nil); !asError(err, &e) || e.Type != hearth.ErrNotFound {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestServer_SocketEnds: with the gateway ends what is said on its admin socket, and nobody is answered there any more.
+func TestServer_SocketEnds(t *testing.T) {
+	w := startWorld(t, "")
+	c, err := app.DialAdmin(t.Context(), w.cfg.DataDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	events, err := c.Open(t.Context(), "GET", "/slots/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer events.Close()
+	if _, err := c.Do(t.Context(), "GET", "/slots", nil); err != nil { // a connection that stays open
+		t.Fatal(err)
+	}
+	w.end()
+	if _, err := io.ReadAll(events); err != nil {
+		t.Errorf("the stream broke: %v", err)
+	}
+	if b, err := c.Do(t.Context(), "GET", "/slots", nil); err == nil {
+		t.Errorf("it still answers: %s", b)
+	}
+	if _, err := app.DialAdmin(t.Context(), w.cfg.DataDir); !errors.Is(err, app.ErrNotRunning) {
+		t.Errorf("afterwards: %v", err)
+	}
+	if l := w.log.String(); strings.Contains(l, "admin socket was closed early") {
+		t.Error(l)
 	}
 }
 

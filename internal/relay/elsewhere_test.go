@@ -114,6 +114,16 @@ func TestElsewhere(t *testing.T) {
 			})
 		})
 	}
+	t.Run("what waits over there waits for one slot", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := &far{does: refuse(loading)}
+			s := stage(t, Options{}, together(false, part{local: true, far: f}, part{local: true, far: f})...)
+			a := s.ask(t.Context(), chat(stream))
+			if got := words(s.record(a.id).Attempts); got != "slot_loading slot_loading" || len(f.asks) != 2 || !f.asks[0].HasNext || f.asks[1].HasNext || len(f.asks[0].Also) != 0 {
+				t.Errorf("%q, asked %+v", got, f.asks)
+			}
+		})
+	})
 	t.Run("nobody else could serve", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := stage(t, Options{}, part{local: true, far: &far{does: refuse(loading)}})

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"myip.co.kr/hearth"
-	"myip.co.kr/hearth/internal/slot"
 	"myip.co.kr/hearth/internal/upstream"
 )
 
@@ -57,6 +56,7 @@ func TestOvertaken(t *testing.T) {
 		{"in the money of now", []part{waits}, "USD", []part{good}, 0, "slot_failed 200", ""},
 		{"what failed is not tried again", []part{named("bad", boom), waits}, "KRW", []part{named("bad", good), named("new", good)}, 0, "500 slot_failed 200", ""},
 		{"nothing is there but what failed", []part{named("bad", boom), waits}, "KRW", []part{named("bad", good)}, 0, "500 slot_failed", hearth.ErrModelLoading},
+		{"although the last that was asked is still there", []part{waits, never}, "KRW", []part{good, never}, 0, "slot_failed slot_loading 200", ""},
 		{"enough has been tried", []part{waits, named("bad", boom)}, "KRW", []part{named("new", good)}, 1, "slot_failed 500", hearth.ErrProvider},
 		{"what is there now fails as well", []part{waits}, "KRW", []part{boom}, 0, "slot_failed 500", hearth.ErrProvider},
 	} {
@@ -64,11 +64,7 @@ func TestOvertaken(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := stage(t, Options{MaxAttempts: c.most}, c.before...)
 				s.key.Limit = limit
-				for _, sl := range s.cat.Slots {
-					l, err := s.fleet.Acquire(t.Context(), slot.Ask{Slot: sl, Budget: time.Minute})
-					s.must(err)
-					time.AfterFunc(30*time.Second, l.Release)
-				}
+				time.AfterFunc(30*time.Second, occupiedAt(s, 0))
 				time.AfterFunc(5*time.Second, func() {
 					for i, p := range c.after {
 						s.peers[i].serve = p.serve
