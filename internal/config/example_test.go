@@ -84,14 +84,14 @@ func TestExampleSlotsAndLimits(t *testing.T) {
 		Index: 0, Name: "gemma", Driver: "exec", Engine: "llama-server", OnExit: "stop", Context: 32768, Probe: "/health", Concurrency: 1, Queue: 64,
 		Wait: 90 * time.Second, QueueWait: 10 * time.Second, ExpectedLoad: 30 * time.Second,
 		StartTimeout: 10 * time.Minute, StopGrace: 10 * time.Second, DrainMax: 10 * time.Minute, IdleSleep: 30 * time.Minute,
-		Command: []string{"llama-server", "--model", "/srv/models/gemma-4-26b-a4b-Q4_K_M.gguf", "--host", "127.0.0.1",
+		Command: []string{"llama-server", "--model", "/srv/models/gemma-4-26b-a4b-Q4_K_M.gguf", "--alias", "${model}", "--host", "127.0.0.1",
 			"--port", "${port}", "--ctx-size", "32768", "--parallel", "1", "--n-gpu-layers", "999"},
 		Env: map[string]hearth.Secret{"LLAMA_API_KEY": "${api_key}"},
 	}, {
 		Index: 1, Name: "exaone", Driver: "exec", Engine: "llama-server", OnExit: "stop", Context: 32768, Probe: "/health", Concurrency: 1, Queue: 64,
 		Wait: 90 * time.Second, QueueWait: 10 * time.Second, ExpectedLoad: 30 * time.Second,
 		StartTimeout: 10 * time.Minute, StopGrace: 10 * time.Second, DrainMax: 10 * time.Minute, IdleSleep: 30 * time.Minute,
-		Command: []string{"llama-server", "--model", "/srv/models/EXAONE-4.0-32B-Q4_K_M.gguf", "--host", "127.0.0.1",
+		Command: []string{"llama-server", "--model", "/srv/models/EXAONE-4.0-32B-Q4_K_M.gguf", "--alias", "${model}", "--host", "127.0.0.1",
 			"--port", "${port}", "--ctx-size", "32768", "--parallel", "1", "--n-gpu-layers", "999"},
 		Env: map[string]hearth.Secret{"LLAMA_API_KEY": "${api_key}"},
 	}}
