@@ -58,7 +58,7 @@ func TestOvertaken(t *testing.T) {
 		{"nothing is there but what failed", []part{named("bad", boom), waits}, "KRW", []part{named("bad", good)}, 0, "500 slot_failed", hearth.ErrModelLoading},
 		{"although the last that was asked is still there", []part{waits, never}, "KRW", []part{good, never}, 0, "slot_failed slot_loading 200", ""},
 		{"enough has been tried", []part{waits, named("bad", boom)}, "KRW", []part{named("new", good)}, 1, "slot_failed 500", hearth.ErrProvider},
-		{"what is there now fails as well", []part{waits}, "KRW", []part{boom}, 0, "slot_failed 500", hearth.ErrProvider},
+		{"what is there now fails as well", []part{waits}, "USD", []part{boom}, 0, "slot_failed 500", hearth.ErrProvider},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -76,8 +76,11 @@ func TestOvertaken(t *testing.T) {
 				if got := words(g.Attempts); got != c.attempts || hearth.ErrorType(g.Error) != c.kind {
 					t.Errorf("attempts %q %+v, %v", got, g.Attempts, a.err)
 				}
+				if took := a.took.Round(time.Second); took != 5*time.Second && took != 90*time.Second {
+					t.Errorf("it took %v", took)
+				}
 				<-time.After(time.Minute)
-				if c.kind == "" && (g.Bill.Currency != c.currency || g.Bill.Cost != paid) {
+				if g.Bill.Currency != c.currency || c.kind == "" && g.Bill.Cost != paid {
 					t.Errorf("bill %+v", g.Bill)
 				}
 				for _, currency := range []string{"KRW", "USD"} {
@@ -93,4 +96,22 @@ func TestOvertaken(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What was skipped before, and not tried, may be tried in the chain of now.
+func TestOvertaken_Skipped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up := part{local: true, serve: answers, slot: func(s *hearth.Slot) { s.DrainMax = time.Minute }}
+		s := stage(t, Options{}, up, up, boom)
+		time.AfterFunc(30*time.Second, occupiedAt(s, 0))
+		time.AfterFunc(40*time.Second, occupiedAt(s, 1))
+		time.AfterFunc(5*time.Second, func() {
+			s.peers[0].serve = boom.serve
+			s.follow("KRW", Options{}, boom, up)
+		})
+		a := s.ask(t.Context(), chat(""))
+		if got := words(s.record(a.id).Attempts); got != "slot_failed slot_busy 500 500 200" || a.took.Round(time.Second) != 40*time.Second {
+			t.Errorf("%q after %v, %v", got, a.took, a.err)
+		}
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/shopspring/decimal"
 
 	"myip.co.kr/hearth"
 	"myip.co.kr/hearth/internal/health"
@@ -132,6 +133,30 @@ func TestWaitTogether_Cooldown(t *testing.T) {
 		a := s.ask(t.Context(), chat(""))
 		if got := words(s.record(a.id).Attempts); got != "500 200" || a.took.Round(time.Second) != 25*time.Second {
 			t.Errorf("%q after %v", got, a.took)
+		}
+	})
+}
+
+// The money is held back for the one that serves, and not for the first of those that share a wait.
+func TestWaitTogether_Money(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		parts := together(false, engine1(20*time.Second), engine1(0))
+		tag := parts[1].edit
+		parts[1].edit = func(e *hearth.Endpoint) {
+			tag(e)
+			e.List = scenePrice.Times(decimal.NewFromInt(2))
+		}
+		s := stage(t, Options{}, append([]part{{serve: after(10*time.Second, boom.serve)}}, parts...)...)
+		s.must(s.fleet.Order(context.Background(), slot.Order{Slot: "slot-2", Verb: slot.Wake}))
+		s.key.Limit = 2400 * 1_000_000_000
+		time.AfterFunc(time.Second, func() {
+			if _, ok := s.ledger.Hold(s.key, "KRW", 800*1_000_000_000); !ok {
+				t.Error("nothing was left for others")
+			}
+		})
+		a := s.ask(t.Context(), chat(""))
+		if got := words(s.record(a.id).Attempts); got != "500 over_budget 200" || a.err != nil {
+			t.Errorf("%q, %v", got, a.err)
 		}
 	})
 }
