@@ -70,7 +70,7 @@ func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange,
 	case failure != nil:
 		o.failed(failure)
 		x.tally.add(failure)
-		if failure.Unsent && g.lease != nil {
+		if failure.Unsent && g.lease != nil && g.lease.Mortal {
 			o.unsent = g.lease.Gone
 		}
 		if o.Skip.Slot() && g.lease.Remote && !failure.Loading { // as if the slot were one of this machine

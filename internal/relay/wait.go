@@ -107,7 +107,7 @@ const deathNews = 3 * time.Second
 // giveBack gives back what an attempt holds. A connection that failed because the engine is gone does not count against
 // the endpoint: its slot leaves it alone for a while in its own way.
 func (g *grant) giveBack(o *outcome) {
-	if o.health == health.Failure && o.broke && g.lease != nil && g.lease.Gone != nil {
+	if o.health == health.Failure && o.broke && g.lease != nil && g.lease.Mortal {
 		g.judgeLater()
 	} else {
 		g.permit.Done(o.health, o.RetryAfter, time.Now())

@@ -105,7 +105,10 @@ func (f *Fleet) Acquire(ctx context.Context, a Ask) (*Lease, error) {
 		if got.refusal != nil {
 			return nil, got.refusal
 		}
-		l := &Lease{URL: got.engine.URL(), APIKey: got.engine.APIKey(), Slot: a.Slot, Cut: got.ends.cut.Done(), Gone: got.ends.gone.Done(), node: n, id: ev.id, slot: got.slot, ends: got.ends}
+		l := &Lease{
+			URL: got.engine.URL(), APIKey: got.engine.APIKey(), Slot: a.Slot, Cut: got.ends.cut.Done(), Gone: got.ends.gone.Done(), Mortal: got.engine.Died() != nil,
+			node: n, id: ev.id, slot: got.slot, ends: got.ends,
+		}
 		if got.slot != at.place {
 			l.Slot = t.at(n, got.slot, a.Also)
 		}

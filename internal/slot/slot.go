@@ -48,7 +48,8 @@ type Lease struct {
 	Cut <-chan struct{}
 	// Gone is closed when the engine is no more, or is being stopped: what becomes of a request in it then says nothing of
 	// the engine. nil = nobody will know.
-	Gone <-chan struct{}
+	Gone   <-chan struct{}
+	Mortal bool // the engine's death is noticed, and Gone is then closed soon; else only a probe tells
 	// Returned, if not nil, is what Release calls, at the first call or at every one; for nodes elsewhere.
 	Returned func()
 
