@@ -67,7 +67,7 @@ func TestOvertaken(t *testing.T) {
 				time.AfterFunc(30*time.Second, occupiedAt(s, 0))
 				time.AfterFunc(5*time.Second, func() {
 					for i, p := range c.after {
-						s.peers[i].serve = p.serve
+						s.peers[i].plays(p.serve)
 					}
 					s.follow(c.currency, Options{MaxAttempts: c.most}, c.after...)
 				})
@@ -106,7 +106,7 @@ func TestOvertaken_Skipped(t *testing.T) {
 		time.AfterFunc(30*time.Second, occupiedAt(s, 0))
 		time.AfterFunc(40*time.Second, occupiedAt(s, 1))
 		time.AfterFunc(5*time.Second, func() {
-			s.peers[0].serve = boom.serve
+			s.peers[0].plays(boom.serve)
 			s.follow("KRW", Options{}, boom, up)
 		})
 		a := s.ask(t.Context(), chat(""))

@@ -95,6 +95,7 @@ func (p *peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	p.mu.Lock()
 	p.bodies = append(p.bodies, string(b))
+	serve := p.serve
 	p.mu.Unlock()
 	p.seen.Add(1)
 	p.inflight.Add(1)
@@ -110,7 +111,14 @@ func (p *peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			told()
 		}
 	}()
-	p.serve(w, r)
+	serve(w, r)
+}
+
+// plays makes the peer another one, for requests that come from now on.
+func (p *peer) plays(serve http.HandlerFunc) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.serve = serve
 }
 
 func (p *peer) lastBody() string {
