@@ -32,8 +32,23 @@ func hangups() (hup <-chan os.Signal, lost func() bool, stop func()) {
 	interactive := !signal.Ignored(syscall.SIGHUP) && hasTerminal()
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, syscall.SIGHUP)
-	return c, func() bool { return interactive && !hasTerminal() }, func() { signal.Stop(c) }
+	lost = func() bool {
+		for end := time.Now().Add(calm); interactive; {
+			if !hasTerminal() {
+				return true
+			}
+			if time.Now().After(end) {
+				return false
+			}
+			<-time.After(hangupPoll) // the signal comes before the terminal is quite gone
+		}
+		return false
+	}
+	return c, lost, func() { signal.Stop(c) }
 }
+
+// hangupPoll is the pace of looking whether a terminal goes after a SIGHUP.
+const hangupPoll = 20 * time.Millisecond
 
 // during has the command follow its configuration while serve runs.
 func (f *follower) during(ctx context.Context, hup <-chan os.Signal, serve func(context.Context) error) error {
