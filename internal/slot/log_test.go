@@ -44,6 +44,7 @@ func TestLog(t *testing.T) {
 		g := &gpu{blocks: make(chan struct{}), refuses: errors.New("context canceled"), log: log}
 		h := newHouse(t, g, soon)
 		h.refused(<-h.ask(t.Context(), h.a, time.Hour), hearth.SkipFailed)
+		synctest.Wait() // the start is given up after the refusal
 		close(g.blocks)
 		synctest.Wait()
 		const want = `level=WARN msg="engine is given up" node=gpu-1 slot=a error="engine was not ready within 7s"` + "\n"
