@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -191,10 +192,12 @@ func TestPool_Late(t *testing.T) {
 		p := &pool{Transport: externalTransport(time.Second, func(context.Context, string, string) (net.Conn, error) { return mine, nil })}
 		p.retired.Store(true)
 		p.left()
-		go func() { _, _ = io.WriteString(theirs, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") }()
 		closed := make(chan time.Duration)
 		began := time.Now()
 		go func() {
+			if _, err := http.ReadRequest(bufio.NewReader(theirs)); err == nil {
+				_, _ = io.WriteString(theirs, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+			}
 			_, _ = io.Copy(io.Discard, theirs)
 			closed <- time.Since(began)
 		}()

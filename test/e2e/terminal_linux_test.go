@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"os"
+	"os/signal"
 	"syscall"
 	"testing"
 	"unsafe"
@@ -39,6 +40,9 @@ func terminal(t *testing.T) (window, tty *os.File) {
 
 // A terminal that is closed ends the gateway in order.
 func TestLostTerminal_Closed(t *testing.T) {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, syscall.SIGHUP) // tests under nohup would hand it on to the gateway
+	defer signal.Stop(c)
 	g := start(t, world{})
 	g.signal(syscall.SIGTERM)
 	g.end()
