@@ -88,7 +88,7 @@ func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange,
 		r.pass(w, x, &o, opened)
 	}
 	x.watch.End()
-	r.measure(x, &o, sent)
+	r.measure(x, &o, &g, sent)
 	tried = true
 	return o
 }

@@ -98,6 +98,9 @@ func TestEngineDies(t *testing.T) {
 				if h := m.s.health.View()[0]; h.Skip != "" {
 					t.Errorf("health %+v", h)
 				}
+				if o := m.s.windows.Outcomes(0, time.Hour, time.Now()); o.Failed != 0 {
+					t.Errorf("measured %+v", o)
+				}
 				if a := m.s.ask(t.Context(), chat(stream)); a.err != nil {
 					t.Errorf("the slot is not used again: %v", a.err)
 				}
@@ -126,7 +129,14 @@ func TestEngineThatLivesIsBlamed(t *testing.T) {
 					s.ask(t.Context(), chat(""))
 				}
 				last := time.Now()
-				out := func() bool { synctest.Wait(); return s.health.View()[0].Skip == hearth.SkipCooldown }
+				out := func() bool {
+					synctest.Wait()
+					out, failed := s.health.View()[0].Skip == hearth.SkipCooldown, s.windows.Outcomes(0, time.Hour, time.Now()).Failed
+					if out != (failed == 3) || failed%3 != 0 {
+						t.Errorf("out: %v, but %d failures are measured", out, failed)
+					}
+					return out
+				}
 				if c.after > 0 {
 					<-time.After(c.after - 1)
 					if out() {
@@ -189,6 +199,13 @@ func TestNobodyListens(t *testing.T) {
 				}
 				<-time.After(2 * deathNews)
 				synctest.Wait()
+				lives := 0
+				if c.seen == time.Hour {
+					lives = 1
+				}
+				if o := m.s.windows.Outcomes(0, time.Hour, time.Now()); o.Failed != lives || o.Answered != 1 {
+					t.Errorf("measured %+v", o)
+				}
 				m.s.permitsBack()
 				m.s.calm()
 			})

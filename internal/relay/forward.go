@@ -114,8 +114,8 @@ func (r *Relay) afford(x *exchange, c *hearth.Candidate) bool {
 }
 
 // measure remembers what a dispatched attempt says of the endpoint. What was the request's or the caller's own doing
-// says nothing.
-func (r *Relay) measure(x *exchange, o *outcome, sent time.Time) {
+// says nothing; what may be the death of an engine is counted when it is known not to be one.
+func (r *Relay) measure(x *exchange, o *outcome, g *grant, sent time.Time) {
 	if r.windows == nil {
 		return
 	}
@@ -135,6 +135,11 @@ func (r *Relay) measure(x *exchange, o *outcome, sent time.Time) {
 	case health.RateLimited:
 		s.Outcome = routing.Limited
 	case health.NoVerdict:
+		return
+	}
+	if g.unsure(o) {
+		i := o.endpoint.Index
+		g.count = func() { r.windows.Add(i, s) }
 		return
 	}
 	r.windows.Add(o.endpoint.Index, s)

@@ -14,6 +14,7 @@ import (
 type grant struct {
 	lease  *slot.Lease // nil = the endpoint has no slot
 	permit health.Permit
+	count  func() // adds the failure to what is measured of the endpoint; nil = there is nothing to add
 }
 
 // together is how many of the first candidates share one wait: slots of one node of this machine.
@@ -105,9 +106,9 @@ func without(rest []hearth.Candidate, i int) []hearth.Candidate {
 const deathNews = 3 * time.Second
 
 // giveBack gives back what an attempt holds. A connection that failed because the engine is gone does not count against
-// the endpoint: its slot leaves it alone for a while in its own way.
+// the endpoint: its slot deals with it in its own way.
 func (g *grant) giveBack(o *outcome) {
-	if o.health == health.Failure && o.broke && g.lease != nil && g.lease.Mortal {
+	if g.unsure(o) {
 		g.judgeLater()
 	} else {
 		g.permit.Done(o.health, o.RetryAfter, time.Now())
@@ -117,14 +118,22 @@ func (g *grant) giveBack(o *outcome) {
 	}
 }
 
+// unsure says whether a failure may turn out to be the death of the engine.
+func (g *grant) unsure(o *outcome) bool {
+	return o.health == health.Failure && o.broke && g.lease != nil && g.lease.Mortal
+}
+
 // judgeLater counts a failure of the connection against the endpoint, unless the engine turns out to be gone.
 func (g *grant) judgeLater() {
 	verdicts := make(chan health.Outcome, 1) // whoever finds room in it is the first
-	permit := g.permit
+	permit, count := g.permit, g.count
 	judge := func(o health.Outcome) {
 		select {
 		case verdicts <- o:
 			permit.Done(o, 0, time.Now())
+			if o == health.Failure && count != nil {
+				count()
+			}
 		default:
 		}
 	}
