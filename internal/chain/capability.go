@@ -65,10 +65,12 @@ func (b *builder) slot(e *hearth.Endpoint) *hearth.SlotView {
 	return &b.Views.Slots[e.Slot.Index]
 }
 
-// window is how many tokens a request may have, prompt and answer together: as configured, or less if the engine says
-// so; 0 = not known.
-func (b *builder) window(e *hearth.Endpoint) int {
-	if v := b.slot(e); v != nil && v.Facts.Window > 0 && !v.Unknown && (e.Context == 0 || v.Facts.Window < e.Context) {
+func (b *builder) window(e *hearth.Endpoint) int { return Window(e, b.slot(e)) }
+
+// Window is how many tokens a request may have at an endpoint, prompt and answer together: as configured, or less if the
+// engine of its slot says so; 0 = not known. v is the slot's view, nil = there is none.
+func Window(e *hearth.Endpoint, v *hearth.SlotView) int {
+	if v != nil && v.Facts.Window > 0 && !v.Unknown && (e.Context == 0 || v.Facts.Window < e.Context) {
 		return v.Facts.Window
 	}
 	return e.Context

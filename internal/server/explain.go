@@ -115,7 +115,8 @@ func (s *Server) candidate(x *relay.Explained, c hearth.Candidate) Candidate {
 		Cost: s.expected(&x.In, c), Speed: speedOf(e, x.In.Views.Speeds, x.In.Now),
 	}
 	if e.Slot != nil && e.Slot.Index < len(x.In.Views.Slots) {
-		j.Slot = slotView(e.Slot, x.In.Views.Slots[e.Slot.Index])
+		v := &x.In.Views.Slots[e.Slot.Index]
+		j.Slot, j.Context = slotView(e.Slot, *v), orNull(chain.Window(e, v))
 	}
 	return j
 }

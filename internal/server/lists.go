@@ -217,13 +217,13 @@ func (s *Server) modelJSON(m *hearth.Model) modelJSON {
 	}
 	window := 0
 	for _, e := range m.Endpoints {
-		window = max(window, e.Context)
+		window = max(window, s.window(e))
 	}
 	j.ContextLength = orNull(window)
 	j.Pricing.Currency = s.Catalog.Currency
 	if e := top(m); e != nil {
 		j.Pricing = pricing(e.Price, s.Catalog.Currency)
-		j.TopProvider = topProviderJSON{ContextLength: orNull(e.Context), MaxCompletion: orNull(e.MaxOutput)}
+		j.TopProvider = topProviderJSON{ContextLength: orNull(s.window(e)), MaxCompletion: orNull(e.MaxOutput)}
 	}
 	return j
 }
@@ -258,7 +258,7 @@ func (s *Server) endpointJSON(e *hearth.Endpoint, now time.Time) endpointJSON {
 	j := endpointJSON{
 		Name: e.Provider.Name + " | " + e.Model.ID, ModelID: e.Model.ID, ModelName: e.Model.Name,
 		ProviderName: e.Provider.Name, Tag: e.Tag, Status: s.status(e, now), Priority: e.Priority, Local: e.Local(),
-		ContextLength: e.Context, MaxCompletion: orNull(e.MaxOutput), Quantization: orNull(e.Quantization),
+		ContextLength: s.window(e), MaxCompletion: orNull(e.MaxOutput), Quantization: orNull(e.Quantization),
 		Pricing: pricing(e.Price, s.Catalog.Currency), Supported: e.Takes().Names(), Input: e.Input, Caching: true,
 		ToolChoice: toolChoiceOf(e.Takes()),
 	}
@@ -267,6 +267,15 @@ func (s *Server) endpointJSON(e *hearth.Endpoint, now time.Time) endpointJSON {
 		j.Slot = slotView(e.Slot, s.Fleet.View(e.Slot))
 	}
 	return j
+}
+
+// window is the endpoint's in tokens, 0 = not known: one that is not configured is known once its engine was loaded.
+func (s *Server) window(e *hearth.Endpoint) int {
+	if e.Slot == nil {
+		return e.Context
+	}
+	v := s.Fleet.View(e.Slot)
+	return chain.Window(e, &v)
 }
 
 // status is 0 when the endpoint would be tried and answer at once; -1 starting, -2 asleep, -3 its node is busy with
