@@ -16,6 +16,7 @@ type Catalog struct {
 	DefaultModel string                     // used when a request names no model
 	Aliases      map[string]string          // other names callers may use → model id
 	Rates        map[string]decimal.Decimal // billing currency per one unit of a provider's currency
+	Stale        map[string]bool            // currencies whose rate is older than allowed: their endpoints are not used
 	Models       []*Model                   // in the order of the configuration
 	Providers    []*Provider
 	Nodes        []*Node
@@ -88,22 +89,14 @@ type Endpoint struct {
 	Disabled      bool
 	Slot          *Slot // local endpoints only
 
-	rankPrompt, rankCompletion, rankImage, rankRequest float64 // Price per token, image and request, for ordering only
-	worstPrompt, worstCompletion                       float64 // likewise, of the dearest kind of token
-}
+	// Steps are further price lists, for long prompts or hours of the day; Seal sorts them for TariffAt.
+	Steps []Tariff
+	// Reported: the cost is what the upstream says of each answer, times rate and margin; the lists serve routing and
+	// reservation only.
+	Reported bool
+	Stale    bool // the exchange rate of its currency is too old to be used; set by Seal
 
-// Expected is what a request of in prompt tokens (those of its images among them), out completion tokens and so many
-// images is expected to cost at the endpoint, in the billing currency. It orders endpoints; a bill is never computed
-// with it.
-func (e *Endpoint) Expected(in, out, images int) float64 {
-	return float64(in)*e.rankPrompt + float64(out)*e.rankCompletion + float64(images)*e.rankImage + e.rankRequest
-}
-
-// Worst is what such a request may cost at most, in the billing currency: every prompt token is written to the cache and
-// every completion token is reasoning, where that is dearer. It is for skipping what cannot be paid; what is reserved is
-// computed exactly.
-func (e *Endpoint) Worst(in, out, images int) float64 {
-	return float64(in)*e.worstPrompt + float64(out)*e.worstCompletion + float64(images)*e.rankImage + e.rankRequest
+	base Tariff // List and Price
 }
 
 // Local says whether the endpoint's prompt stays in the house.
@@ -334,12 +327,7 @@ func (c *Catalog) sealEndpoint(i int, e *Endpoint) error {
 		}
 		e.Rate = rate
 	}
-	e.Price = e.List.Times(e.Rate.Mul(decimal.New(1, 0).Add(e.Provider.Margin)))
-	e.rankPrompt = e.Price.Prompt.Shift(-6).InexactFloat64()
-	e.rankCompletion = e.Price.Completion.Shift(-6).InexactFloat64()
-	e.rankImage = e.Price.Image.InexactFloat64()
-	e.rankRequest = e.Price.Request.InexactFloat64()
-	e.worstPrompt = max(e.rankPrompt, e.Price.CacheWrite.Shift(-6).InexactFloat64())
-	e.worstCompletion = max(e.rankCompletion, e.Price.Reasoning.Shift(-6).InexactFloat64())
+	e.Stale = e.Provider.Currency != c.Currency && c.Stale[e.Provider.Currency]
+	e.sealTariffs(e.Rate.Mul(decimal.New(1, 0).Add(e.Provider.Margin)))
 	return nil
 }

@@ -54,8 +54,8 @@ func TestSeal(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	if e := m.Endpoints[1]; e.Expected(1_000_000, 1_000_000, 0) < 439.30 || e.Expected(1_000_000, 1_000_000, 0) > 439.32 {
-		t.Errorf("expected price %v", e.Expected(1_000_000, 1_000_000, 0))
+	if e := m.Endpoints[1]; e.Expected(time.Time{}, 1_000_000, 1_000_000, 0) < 439.30 || e.Expected(time.Time{}, 1_000_000, 1_000_000, 0) > 439.32 {
+		t.Errorf("expected price %v", e.Expected(time.Time{}, 1_000_000, 1_000_000, 0))
 	}
 	for name, tc := range map[string]struct {
 		edit func(*hearth.Catalog)
@@ -102,10 +102,10 @@ func TestExpected_CountsThePricesPerRequestAndImage(t *testing.T) {
 	if err := c.Seal(); err != nil {
 		t.Fatal(err)
 	}
-	if got := e.Expected(1_000_000, 0, 0); got != 35 {
+	if got := e.Expected(time.Time{}, 1_000_000, 0, 0); got != 35 {
 		t.Errorf("a request of a million tokens is expected to cost %v", got)
 	}
-	if got := e.Expected(1_000_000, 0, 2); got != 49 {
+	if got := e.Expected(time.Time{}, 1_000_000, 0, 2); got != 49 {
 		t.Errorf("a request of a million tokens and two images is expected to cost %v", got)
 	}
 }
@@ -126,7 +126,7 @@ func TestWorst_TakesTheDearestKindOfToken(t *testing.T) {
 		if err := c.Seal(); err != nil {
 			t.Fatal(err)
 		}
-		if got := e.Worst(1_000_000, 1_000_000, 2); got != want {
+		if got := e.Worst(time.Time{}, 1_000_000, 1_000_000, 2); got != want {
 			t.Errorf("the worst case is %v, want %v", got, want)
 		}
 	}

@@ -56,7 +56,9 @@ type Bill struct {
 	PromptCost     Nano `json:"prompt_cost,omitzero"`
 	CompletionCost Nano `json:"completion_cost,omitzero"`
 
-	Currency string          `json:"currency"` // the billing currency
+	Currency string          `json:"currency"`          // the billing currency
+	Reported bool            `json:"reported,omitzero"` // Upstream is what the upstream itself says, and rules Cost
+	Tariff   string          `json:"tariff,omitzero"`   // the name of the step that List is, "" = the base list
 	List     *Price          `json:"list,omitzero"`
 	ListIn   string          `json:"list_currency,omitzero"`
 	Rate     decimal.Decimal `json:"rate,omitzero"`

@@ -63,8 +63,23 @@ type Key struct {
 	Providers    []string      // slugs or tags of the providers it may use; empty = all
 	LocalOnly    bool          // its requests never leave the house
 	EarlyHeaders time.Duration // as the setting of that name, for this key; 0 = the setting, NoEarlyHeaders = never
-	Limit        Nano          // what it may spend in all, in the billing currency; 0 = no limit
+	Limit        Nano          // what it may spend in a period, in the billing currency; 0 = no limit
+	LimitReset   Period        // of Limit; "" = for ever
+	// ExternalLimit is what it may spend at external providers in a period, 0 = no limit of its own: when it is spent they
+	// are skipped, own slots go on.
+	ExternalLimit Nano
+	Currency      string // in which its amounts are shown, "" = the setting
 }
+
+// Period is after how long what was spent counts anew. Periods begin at midnight in the configured time zone.
+type Period string
+
+const (
+	Forever Period = ""
+	Daily   Period = "daily"
+	Weekly  Period = "weekly" // from Monday
+	Monthly Period = "monthly"
+)
 
 // NoEarlyHeaders in the place of a key's EarlyHeaders is never, whatever the setting says.
 const NoEarlyHeaders = -time.Millisecond
@@ -75,6 +90,9 @@ type KeyChange struct {
 	LocalOnly         *bool
 	EarlyHeaders      *time.Duration
 	Limit             *Nano
+	LimitReset        *Period
+	ExternalLimit     *Nano
+	Currency          *string
 }
 
 // Apply returns k with the change made to it.
@@ -84,6 +102,9 @@ func (c KeyChange) Apply(k Key) Key {
 	set(&k.LocalOnly, c.LocalOnly)
 	set(&k.EarlyHeaders, c.EarlyHeaders)
 	set(&k.Limit, c.Limit)
+	set(&k.LimitReset, c.LimitReset)
+	set(&k.ExternalLimit, c.ExternalLimit)
+	set(&k.Currency, c.Currency)
 	return k
 }
 

@@ -110,6 +110,8 @@ type Usage struct {
 	CacheWriteTokens int64 `json:"cache_write_tokens,omitzero"`
 	ReasoningTokens  int64 `json:"reasoning_tokens,omitzero"`
 	Reported         bool  `json:"reported"` // false: the upstream gave no usage, all counts are 0
+	// Cost is what the upstream says the answer cost, in its own currency, as decimal digits; "" = it does not say.
+	Cost string `json:"cost,omitzero"`
 }
 
 // Valid says whether every count could be true: none negative, none past what a sum can hold.

@@ -207,7 +207,7 @@ func (b *builder) worst(c *hearth.Candidate) float64 {
 		most = DefaultOutput
 	}
 	tokens, _ := b.prompt(e)
-	return e.Worst(tokens, most*max(b.Request.Choices, 1), b.Request.Images)
+	return e.Worst(b.Now, tokens, most*max(b.Request.Choices, 1), b.Request.Images)
 }
 
 // left is an amount a worst case may reach. It is generous by a billionth, for a float is not exact; the reservation

@@ -207,6 +207,7 @@ func (o *object) usage(u *hearth.Usage) {
 	o.numIf("reasoning_tokens", u.ReasoningTokens)
 	o.name("reported")
 	o.b = strconv.AppendBool(o.b, u.Reported)
+	o.strIf("cost", u.Cost)
 	o.close()
 }
 
@@ -221,6 +222,8 @@ func (o *object) bill(b *hearth.Bill) {
 		o.amount("completion_cost", b.CompletionCost)
 	}
 	o.str("currency", b.Currency)
+	o.flag("reported", b.Reported)
+	o.strIf("tariff", b.Tariff)
 	if p := b.List; p != nil {
 		o.name("list")
 		o.open()

@@ -124,10 +124,12 @@ func (s *Server) candidate(x *relay.Explained, c hearth.Candidate) Candidate {
 // expected is what the request is expected to cost at a candidate, as the sort by price sees it.
 func (s *Server) expected(in *chain.Input, c hearth.Candidate) Cost {
 	q, e := in.Request, c.Endpoint
-	j := Cost{Prompt: e.Price.Prompt.String(), Completion: e.Price.Completion.String(), Currency: s.Catalog.Currency}
+	j := Cost{Currency: s.Catalog.Currency}
 	j.PromptTokens, j.CompletionTokens = chain.Expect(*in, c)
+	p := &e.TariffAt(j.PromptTokens, in.Now).Price
+	j.Prompt, j.Completion = p.Prompt.String(), p.Completion.String()
 	const most = math.MaxInt64 / 2
-	nanos := math.Round(e.Expected(j.PromptTokens, j.CompletionTokens, q.Images) * 1e9)
+	nanos := math.Round(e.Expected(in.Now, j.PromptTokens, j.CompletionTokens, q.Images) * 1e9)
 	j.Expected = hearth.Nano(min(max(nanos, 0), most))
 	return j
 }
