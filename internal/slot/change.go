@@ -53,10 +53,8 @@ func (st *state) renew(p *place, s *hearth.Slot, restart bool, now time.Time) {
 		return
 	}
 	p.facts, p.failures, p.busyUntil = hearth.SlotFacts{}, 0, time.Time{}
-	if p.state == hearth.SlotFailed {
-		p.retryAt = now
-		st.recover(p, now)
-	}
+	p.retryAt = now
+	st.recover(p, now)
 	if moved {
 		st.refuseWaiting(p, &Refusal{hearth.SkipFailed, backoffMin, otherModel})
 		p.turnAway()

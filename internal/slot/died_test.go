@@ -29,26 +29,60 @@ func TestStepDied(t *testing.T) {
 		play func(s *sim)
 		want []string
 	}{
-		{"who waits is refused, who comes later as well, until it is gone", func(s *sim) {
+		{"who waits goes on waiting, who comes later waits too, and it is started when it is gone", func(s *sim) {
 			lines(s, "ask a 1 1h", "ready a", "ask a 2 1h")
 			died(s, 1)
-			lines(s, "ask a 3 1h", "pass 5s", "ask a 4 1h", "release 1", "ended a", "pass 1ms", "ask a 5 1h")
-		}, []string{"0s start a", "0s grant 1", "0s refuse 2 slot_failed 1s", "0s refuse 3 slot_failed 1s", "5s refuse 4 slot_failed 1s", "5.001s start a"}},
+			lines(s, "ask a 3 1h", "pass 5s", "ask a 4 1h", "release 1", "ended a", "ready a", "release 2", "release 3")
+		}, []string{"0s start a", "0s grant 1", "5s start a", "5s grant 2", "5s grant 3", "5s grant 4"}},
+		{"nobody waits: it is asleep when it is gone, and the next request starts it", func(s *sim) {
+			lines(s, "ask a 1 1h", "ready a")
+			died(s, 1)
+			lines(s, "ended a", "release 1", "pass 1h", "ask a 2 1h")
+		}, []string{"0s start a", "0s grant 1", "1h0m0s start a"}},
 		{"another model gets the node when it is gone", func(s *sim) {
 			lines(s, "ask a 1 1h", "ready a", "ask b 2 1h")
 			died(s, 1)
 			lines(s, "pass 2s", "ended a")
 		}, []string{"0s start a", "0s grant 1", "2s start b"}},
-		{"a back-off that is not over by then is kept", func(s *sim) {
+		{"a back-off that is not over when it is gone is kept", func(s *sim) {
+			lines(s, "ask a 1 1h", "ready a", "ended a", "ask a 2 1h", "ready a", "ask a 3 1h")
+			died(s, 2)
+			lines(s, "pass 300ms", "ended a", "ask a 4 1h", "pass 700ms", "ask a 5 1h")
+		}, []string{"0s start a", "0s grant 1", "0s start a", "0s grant 2", "0s refuse 3 slot_failed 1s", "300ms refuse 4 slot_failed 1s", "1s start a"}},
+		{"a back-off that is over before it is gone: it is waited for", func(s *sim) {
+			lines(s, "ask a 1 1h", "ready a", "ended a", "ask a 2 1h", "ready a")
+			died(s, 2)
+			lines(s, "pass 999ms", "ask a 3 1h", "pass 1ms", "ask a 4 1h", "pass 4s", "ended a")
+		}, []string{"0s start a", "0s grant 1", "0s start a", "0s grant 2", "999ms refuse 3 slot_failed 1s", "5s start a"}},
+		{"woken by the operator before it is gone", func(s *sim) {
+			lines(s, "ask a 1 1h", "ready a", "ended a", "ask a 2 1h", "ready a")
+			died(s, 2)
+			lines(s, "wake a", "ask a 3 1h", "pass 100ms", "ended a", "ready a")
+		}, []string{"0s start a", "0s grant 1", "0s start a", "0s grant 2", "100ms start a", "100ms grant 3"}},
+		{"what is left of it is no reason to refuse anybody but for as long as they wait", func(s *sim) {
 			lines(s, "ask a 1 1h", "ready a")
 			died(s, 1)
-			lines(s, "pass 300ms", "ended a", "ask a 2 1h", "pass 1s", "ask a 3 1h")
-		}, []string{"0s start a", "0s grant 1", "300ms refuse 2 slot_failed 1s", "1.3s start a"}},
+			lines(s, "ask a 2 3s", "pass 5s")
+		}, []string{"0s start a", "0s grant 1", "3s refuse 2 slot_loading 1s"}},
 		{"while it drains", func(s *sim) {
 			lines(s, "ask a 1 1h", "ready a", "ask b 2 1h", "pass 20s")
 			died(s, 1)
 			lines(s, "ended a")
 		}, []string{"0s start a", "0s grant 1", "20s start b"}},
+		{"while it drains: the turn is the other's, however urgent its own", func(s *sim) {
+			lines(s, "ask a 1 1h", "ready a", "ask b 2 1h", "pass 10s", "ask a 3 5s")
+			died(s, 1)
+			lines(s, "ended a")
+		}, []string{"0s start a", "0s grant 1", "10s start b"}},
+		{"how long it took to go is not how long a stop takes, and does not end a crash loop", func(s *sim) {
+			lines(s, "ask a 1 1h", "ready a")
+			died(s, 1)
+			lines(s, "pass 7s", "ended a", "ask a 2 1h", "ready a", "ask a 3 1h")
+			died(s, 2)
+			if v := s.st.view(s.st.slots[0], s.now); v.StopTime != 0 {
+				s.t.Errorf("a stop takes %v", v.StopTime)
+			}
+		}, []string{"0s start a", "0s grant 1", "7s start a", "7s grant 2", "7s refuse 3 slot_failed 1s"}},
 		{"another run's death is old news", func(s *sim) {
 			lines(s, "ask a 1 1h", "ready a")
 			died(s, 7)
@@ -80,7 +114,10 @@ func TestStepDiedTellsWhy(t *testing.T) {
 	if p.cause != "died" || p.lastError != "died in detail" {
 		t.Errorf("%q, %q", p.cause, p.lastError)
 	}
-	s.run("ended a")
+	s.do(event{kind: evEnded, run: 1, end: ending{cause: "engine exited with code 1", detail: "exited: out of memory"}})
+	if p.lastError != "exited: out of memory" {
+		t.Errorf("%q", p.lastError)
+	}
 	s.do(event{kind: evEnded, run: 1, end: ending{cause: "nothing", detail: "nothing"}}) // the run is over: not a second time
 	if p.cause != "engine exited with code 1" {
 		t.Errorf("%q", p.cause)
@@ -106,20 +143,19 @@ func TestDeath(t *testing.T) {
 			t.Errorf("told %v later", when.Sub(at))
 		}
 		<-l.Gone
-		h.state(h.a, hearth.SlotFailed)
-		o := <-h.ask(t.Context(), h.a, time.Hour)
-		if r := h.refused(o, hearth.SkipFailed); o.took != 0 || r.Message != "engine ended by signal: killed; see the gateway's log" {
-			t.Errorf("%v after %v", r, o.took)
+		if v := h.state(h.a, hearth.SlotStopping); v.LastError != "engine ended by signal: killed" {
+			t.Errorf("%q", v.LastError)
 		}
+		waiting := h.ask(t.Context(), h.a, time.Hour)
 		l.Release()
 		pass(4 * time.Second)
 		if h.gpu.starts != 1 || h.gpu.engine() != e {
 			t.Errorf("%d starts while something is left", h.gpu.starts)
 		}
 		e.die(nil)
-		pass(time.Millisecond)
-		again, took := h.lease(h.a)
-		between(t, "the next start", took, time.Second, time.Second+notice)
+		o := <-waiting
+		again := o.lease
+		between(t, "the next start", o.took, 5*time.Second, 5*time.Second+notice)
 		select {
 		case <-again.Gone:
 			t.Error("the new engine lives")

@@ -182,16 +182,14 @@ func TestFailures(t *testing.T) {
 		between(t, "the other model, once the engine is gone", took, time.Second, time.Second)
 		h.close()
 	})
-	bubble(t, "a crash fails the slot, the stale lease harms nobody", func(t *testing.T) {
+	bubble(t, "a crash is mended by the next request, the stale lease harms nobody", func(t *testing.T) {
 		h := newHouse(t, &gpu{load: time.Second})
 		old, _ := h.lease(h.a)
 		h.gpu.engine().die(&ExitError{Code: -1, Signal: "killed"})
 		synctest.Wait()
-		r := h.refused(<-h.ask(t.Context(), h.a, time.Hour), hearth.SkipFailed)
-		if r.RetryAfter != time.Second || r.Message != "engine ended by signal: killed: out of memory; see the gateway's log" {
-			t.Errorf("refusal %+v", r)
+		if v := h.state(h.a, hearth.SlotAsleep); v.LastError != "engine ended by signal: killed: loading | out of memory" {
+			t.Errorf("view %+v", v)
 		}
-		pass(time.Second)
 		again, took := h.lease(h.a)
 		between(t, "the restart", took, time.Second, time.Second+notice)
 		old.Release()
@@ -199,6 +197,15 @@ func TestFailures(t *testing.T) {
 		if v := h.View(h.a); v.Inflight != 1 {
 			t.Errorf("%d in flight", v.Inflight)
 		}
+		h.gpu.engine().die(&ExitError{Code: -1, Signal: "killed"})
+		synctest.Wait()
+		r := h.refused(<-h.ask(t.Context(), h.a, time.Hour), hearth.SkipFailed)
+		if r.RetryAfter != time.Second || r.Message != "engine ended by signal: killed: out of memory; see the gateway's log" {
+			t.Errorf("refusal of a crash loop %+v", r)
+		}
+		pass(r.RetryAfter)
+		_, took = h.lease(h.a)
+		between(t, "the restart after it", took, time.Second, time.Second+notice)
 		again.Release()
 		h.close()
 	})

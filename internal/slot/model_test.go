@@ -30,6 +30,8 @@ type model struct {
 	// any case: the operator woke them, or their start line changed while they were up.
 	owed, up map[int]bool
 
+	retry map[int]time.Time // by slot in back-off, when those who were refused may come again
+
 	conf     []*hearth.Slot // as configured, nil = not any more
 	disabled map[int]bool
 	drained  map[int]bool
@@ -51,6 +53,7 @@ type engineModel struct {
 	ready    bool
 	unready  bool
 	stopping bool
+	dead     bool // something of it is left
 	gone     bool // with this event
 	left     bool
 	stale    bool      // its start line changed
@@ -68,7 +71,7 @@ func newModel(t *rapid.T) *model {
 	}
 	m := &model{
 		t: t, now: t0, gaveWay: -1, previous: -1, waiting: map[uint64]waiter{}, leases: map[uint64]uint64{},
-		engines: map[uint64]*engineModel{}, answered: map[uint64]bool{}, owed: map[int]bool{}, up: map[int]bool{}, disabled: map[int]bool{}, drained: map[int]bool{},
+		engines: map[uint64]*engineModel{}, answered: map[uint64]bool{}, owed: map[int]bool{}, up: map[int]bool{}, retry: map[int]time.Time{}, disabled: map[int]bool{}, drained: map[int]bool{},
 	}
 	for range rapid.IntRange(1, 3).Draw(t, "slots") {
 		m.conf = append(m.conf, drawSlot(t))
@@ -114,6 +117,7 @@ func (m *model) play(ev event) {
 			if fx.id != m.leaving { // else its time ran out before it left, which nobody hears any more
 				m.answer(fx.id)
 			}
+			m.refuse(ev, fx)
 			if !fx.refusal.Word.Slot() || fx.refusal.RetryAfter < time.Second || fx.refusal.Message == "" && fx.refusal.Word != hearth.SkipFailed {
 				m.t.Fatalf("refusal %+v", fx.refusal)
 			}
@@ -124,8 +128,20 @@ func (m *model) play(ev event) {
 	m.invariants()
 }
 
+// refuse holds a refusal of a slot in back-off against when those who were refused before were told to come again.
+func (m *model) refuse(ev event, fx effect) {
+	if fx.refusal.Word != hearth.SkipFailed || m.barred(fx.slot) {
+		return
+	}
+	if at, ok := m.retry[fx.slot]; ok && ev.kind == evAsked && !m.now.Before(at) {
+		m.t.Fatalf("slot %d refuses again %v after it was to be asked again", fx.slot, m.now.Sub(at))
+	}
+	m.retry[fx.slot] = m.now.Add(fx.refusal.RetryAfter)
+}
+
 func (m *model) start(fx effect) {
 	m.starts++
+	delete(m.retry, fx.slot)
 	wanted, others := false, false
 	for _, w := range m.waiting {
 		wanted = wanted || w.slot == fx.slot
@@ -154,7 +170,7 @@ func (m *model) start(fx effect) {
 
 func (m *model) stop(fx effect) {
 	e := m.engines[fx.run]
-	if e == nil || e.stopping || e.gone {
+	if e == nil || e.stopping || e.dead || e.gone {
 		m.t.Fatalf("run %d is stopped, which is not there or stopping already", fx.run)
 	}
 	e.stopping = true
@@ -189,7 +205,7 @@ func (m *model) stop(fx effect) {
 // the end of the gateway, after as long as a drain may last.
 func (m *model) cut(fx effect) {
 	e := m.engines[fx.run]
-	if e == nil || e.stopping || !e.cut.IsZero() || e.bound.IsZero() || m.now.Before(e.bound) {
+	if e == nil || e.stopping || e.dead || !e.cut.IsZero() || e.bound.IsZero() || m.now.Before(e.bound) {
 		m.t.Fatalf("run %d is cut at %v: %+v", fx.run, m.now, e)
 	}
 	if !m.barred(fx.slot) && !e.slept && !m.refusing {
@@ -202,7 +218,7 @@ func (m *model) grant(fx effect) {
 	w := m.waiting[fx.id]
 	m.answer(fx.id)
 	e := m.engines[fx.run]
-	if e == nil || e.gone || !e.ready || e.stopping || e.unready || e.other || e.slept || !e.cut.IsZero() || e.slot != fx.slot {
+	if e == nil || e.gone || !e.ready || e.stopping || e.dead || e.unready || e.other || e.slept || !e.cut.IsZero() || e.slot != fx.slot {
 		m.t.Fatalf("request %d for slot %d is granted engine %+v", fx.id, w.slot, e)
 	}
 	if w.slot != fx.slot && !slices.Contains(w.also, fx.slot) {
@@ -268,7 +284,7 @@ func (m *model) invariants() {
 		need(w.deadline)
 	}
 	for run, e := range m.engines {
-		if !e.bound.IsZero() && e.cut.IsZero() && !e.stopping && !e.gone && m.using(run) > 0 && (m.barred(e.slot) || e.slept || m.refusing) {
+		if !e.bound.IsZero() && e.cut.IsZero() && !e.stopping && !e.dead && !e.gone && m.using(run) > 0 && (m.barred(e.slot) || e.slept || m.refusing) {
 			need(e.bound)
 		}
 	}

@@ -77,10 +77,8 @@ func (st *state) rouse(p *place, now time.Time) error {
 		p.dismissed = false
 	}
 	st.spare()
-	if p.state == hearth.SlotFailed {
-		p.retryAt = now
-		st.recover(p, now)
-	}
+	p.retryAt = now
+	st.recover(p, now)
 	if p.state != hearth.SlotReady && p.wanted.IsZero() {
 		p.wanted = now
 	}

@@ -36,11 +36,36 @@ func (m *model) end(run uint64, how ending) {
 	e := m.engines[run]
 	e.gone = true
 	m.failed(e)
-	if !e.stopping {
-		delete(m.up, e.slot)
+	if !e.stopping && !e.dead {
+		m.lose(e, how.busy)
 	}
 	m.play(event{kind: evEnded, slot: e.slot, run: run, end: how})
 	delete(m.engines, run)
+}
+
+// died is the death of a ready engine of which something is left.
+func (m *model) died(run uint64) {
+	m.play(event{kind: evTick}) // what is due is due before
+	e := m.engines[run]
+	if e.stopping {
+		return
+	}
+	e.dead = true
+	m.lose(e, false)
+	m.play(event{kind: evDied, slot: e.slot, run: run, end: ending{cause: "dead"}})
+}
+
+// lose notes that an engine is of no use any more which nobody stopped.
+func (m *model) lose(e *engineModel, busy bool) {
+	delete(m.up, e.slot)
+	if !m.st.exclusive || busy || m.st.slots[e.slot].state != hearth.SlotDraining {
+		return
+	}
+	for _, w := range m.waiting {
+		if w.slot != e.slot {
+			m.gaveWay = e.slot
+		}
+	}
 }
 
 // failed notes that an engine that never became ready will not: who gave way for it may come back.
@@ -143,7 +168,7 @@ func (m *model) requests() map[string]func(*rapid.T) {
 		},
 		"report": func(t *rapid.T) {
 			m.t = t
-			run := pick(t, m.engines, func(e *engineModel) bool { return e.ready && !e.stopping })
+			run := pick(t, m.engines, func(e *engineModel) bool { return e.ready && !e.stopping && !e.dead })
 			e := m.engines[run]
 			e.unready = rapid.IntRange(0, 2).Draw(t, "unready") == 0
 			facts := hearth.SlotFacts{Parallel: rapid.IntRange(0, 4).Draw(t, "parallel")}
@@ -156,6 +181,10 @@ func (m *model) requests() map[string]func(*rapid.T) {
 		"crash": func(t *rapid.T) {
 			m.t = t
 			m.end(pick(t, m.engines, all), ending{cause: "gone", busy: rapid.IntRange(0, 3).Draw(t, "busy") == 0})
+		},
+		"die": func(t *rapid.T) {
+			m.t = t
+			m.died(pick(t, m.engines, func(e *engineModel) bool { return e.ready && !e.stopping && !e.dead }))
 		},
 		"pass": func(t *rapid.T) {
 			m.t = t
@@ -243,7 +272,7 @@ func (m *model) allClear() {
 func (m *model) advance() {
 	for _, run := range slices.Sorted(maps.Keys(m.engines)) {
 		switch e := m.engines[run]; {
-		case e.stopping || m.st.slots[e.slot].state == hearth.SlotFailed:
+		case e.stopping || e.dead:
 			m.end(run, ending{})
 		case !e.ready:
 			m.ready(run)

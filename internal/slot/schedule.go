@@ -83,13 +83,12 @@ func (st *state) elapse(now time.Time) {
 		st.spare()
 	}
 	for _, p := range st.slots {
+		st.recover(p, now)
 		switch {
 		case p.state == hearth.SlotStarting && !now.Before(p.since.Add(p.StartTimeout)):
 			why := "engine was not ready within " + p.StartTimeout.String()
 			st.fail(p, why, why, now)
 			st.effects = append(st.effects, effect{kind: fxStop, slot: p.index, run: p.run, why: &givenUp{why}})
-		case p.state == hearth.SlotFailed:
-			st.recover(p, now)
 		case p.limited() && !now.Before(p.cutAt):
 			p.cut, p.cutAt = true, now
 			st.effects = append(st.effects, effect{kind: fxCut, slot: p.index, run: p.run})
@@ -102,9 +101,13 @@ func (p *place) limited() bool {
 	return p.inflight > 0 && !p.cut && !p.cutAt.IsZero() && (p.state == hearth.SlotReady || p.state == hearth.SlotDraining)
 }
 
-// recover ends a back-off that is over.
+// recover ends a back-off that is over. From then on the slot is waited for, though something of its engine may be left.
 func (st *state) recover(p *place, now time.Time) {
-	if p.run == 0 && !now.Before(p.retryAt) {
+	switch {
+	case p.state != hearth.SlotFailed || now.Before(p.retryAt):
+	case p.run != 0:
+		st.move(p, hearth.SlotStopping, now, "it may be tried again once nothing of its engine is left")
+	default:
 		st.move(p, hearth.SlotAsleep, now, "it may be tried again")
 	}
 }
@@ -312,9 +315,7 @@ func (st *state) setAlarm(now time.Time) {
 		case hearth.SlotStarting:
 			need(p.since.Add(p.StartTimeout))
 		case hearth.SlotFailed:
-			if p.run == 0 {
-				need(p.retryAt)
-			}
+			need(p.retryAt)
 		case hearth.SlotReady:
 			if t, ok := st.giveWayAt(p); ok {
 				need(t)

@@ -154,6 +154,7 @@ type place struct {
 	wanted    time.Time // since when it is to be up though nobody waits for it, zero = it is up or need not be
 	cutAt     time.Time // when its drain may no longer last, zero = it may last for ever; if cut, when that was
 	cut       bool      // those who use the run were told to leave
+	dead      bool      // the run has failed: nothing of it is of use
 	busyUntil time.Time // when asking for its device makes sense again
 	unready   string    // why a probe says that the ready engine is not ready, "" = it is
 
@@ -224,7 +225,7 @@ var legal = [...][]hearth.SlotState{
 	hearth.SlotReady:    {hearth.SlotDraining, hearth.SlotFailed},
 	hearth.SlotDraining: {hearth.SlotStopping, hearth.SlotReady, hearth.SlotFailed},
 	hearth.SlotStopping: {hearth.SlotAsleep},
-	hearth.SlotFailed:   {hearth.SlotAsleep},
+	hearth.SlotFailed:   {hearth.SlotAsleep, hearth.SlotStopping},
 }
 
 // move is the only way from one slot state to another. It refuses an illegal step and says so.

@@ -180,6 +180,7 @@ func (st *state) died(ev event) {
 	p := st.slots[ev.slot]
 	if p.run == ev.run && (p.state == hearth.SlotReady || p.state == hearth.SlotDraining) {
 		st.fail(p, ev.end.cause, ev.end.detail, ev.now)
+		st.recover(p, ev.now)
 	}
 }
 
@@ -197,39 +198,72 @@ func (st *state) ended(ev event) {
 			st.fail(p, ev.end.cause, ev.end.detail, ev.now)
 		}
 	case hearth.SlotStopping:
+		if p.dead {
+			p.explain(ev.end)
+			st.move(p, hearth.SlotAsleep, ev.now, "nothing of its engine is left")
+			break
+		}
 		p.stopTime = ev.now.Sub(p.since)
 		p.failures = 0
 		st.move(p, hearth.SlotAsleep, ev.now, "the engine is gone")
 	case hearth.SlotFailed:
-		if ev.end.detail != "" { // a start that took too long, or an engine that has died: by now its log is known
-			p.lastError = ev.end.detail
-		}
-		if ev.end.cause != "" && !ev.end.busy {
-			p.cause = ev.end.cause
-		}
+		p.explain(ev.end)
 	}
 	p.run, p.inflight = 0, 0 // leases of this run are only remembered until they come back
-	p.adopted, p.dismissed, p.evicted, p.cut, p.unready = false, false, false, false, ""
+	p.adopted, p.dismissed, p.evicted, p.cut, p.dead, p.unready = false, false, false, false, false, ""
 	p.cutAt, p.staleAt = time.Time{}, time.Time{}
+	st.recover(p, ev.now)
 }
 
-// fail begins a back-off: 1 s, doubled with every further failure. A run that was ready for as long as the
-// longest back-off ended well enough to begin anew.
-func (st *state) fail(p *place, cause, detail string, now time.Time) {
-	if p.state != hearth.SlotStarting && now.Sub(p.readyAt) >= backoffMax {
-		p.failures = 0
+// explain notes why the run of a failed slot ended, as far as it is known better by now: after a start that took too
+// long, or a death, the engine's log tells.
+func (p *place) explain(end ending) {
+	if end.detail != "" {
+		p.lastError = end.detail
 	}
-	starting := p.state == hearth.SlotStarting
+	if end.cause != "" && !end.busy {
+		p.cause = end.cause
+	}
+}
+
+// fail notes that a slot's engine did not come up or is of no use any more. If the slot may not be tried again at once,
+// those who wait for it are refused.
+func (st *state) fail(p *place, cause, detail string, now time.Time) {
+	was, rival := p.state, st.rival(p)
 	if !st.move(p, hearth.SlotFailed, now, detail) {
 		return
 	}
-	if starting {
+	switch {
+	case was == hearth.SlotStarting:
 		st.restore(p)
+	case was == hearth.SlotDraining && rival != nil:
+		st.gaveWay = p
 	}
-	p.retryAt = now.Add(min(backoffMax, backoffMin<<min(p.failures, 16)))
-	p.failures++
+	p.backOff(was == hearth.SlotStarting, now)
+	p.dead = true
 	p.cause, p.lastError, p.wanted = cause, detail, time.Time{}
-	st.refuseWaiting(p, p.failed(now))
+	if now.Before(p.retryAt) {
+		st.refuseWaiting(p, p.failed(now))
+	}
+}
+
+// backOff says when a slot that has failed now may be tried again. After a start that failed that is in 1 s, doubled with
+// every further failure. An engine that came up and died is started again at once the first time; then so that it
+// comes up at most once in 1 s, doubled likewise: a crash loop slows down, a crash once in a while costs a load. A run
+// that was ready for as long as the longest back-off ended well enough to begin anew.
+func (p *place) backOff(starting bool, now time.Time) {
+	if !starting && now.Sub(p.readyAt) >= backoffMax {
+		p.failures = 0
+	}
+	switch n := min(p.failures, 16); {
+	case starting:
+		p.retryAt = now.Add(min(backoffMax, backoffMin<<n))
+	case n == 0:
+		p.retryAt = now
+	default:
+		p.retryAt = later(now, p.readyAt.Add(min(backoffMax, backoffMin<<(n-1))))
+	}
+	p.failures++
 }
 
 // notHad notes that a slot's device cannot be had now. The engine is not to blame: the slot is only left alone for a

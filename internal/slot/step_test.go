@@ -249,7 +249,7 @@ func TestMove(t *testing.T) {
 	allowed := map[string]bool{
 		"asleep>starting": true, "starting>ready": true, "starting>failed": true, "starting>stopping": true,
 		"ready>draining": true, "ready>failed": true, "draining>stopping": true, "draining>ready": true,
-		"draining>failed": true, "stopping>asleep": true, "failed>asleep": true,
+		"draining>failed": true, "stopping>asleep": true, "failed>asleep": true, "failed>stopping": true,
 	}
 	for _, from := range states {
 		for _, to := range states {

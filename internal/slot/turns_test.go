@@ -5,22 +5,96 @@ import "time"
 // turnCases are about failures, back-offs, turns, sleep and the end.
 var turnCases = []stepCase{
 	{
-		name: "a crash fails the slot and restarts after the back-off",
+		name: "a crash is mended by a start at once, which those who wait, wait for",
 		play: `ask a 1 1h
 		       ready a
 		       ask a 2 1h
 		       ended a
 		       ask a 3 1h
 		       pass 1s
-		       ask a 4 1h
 		       release 1
 		       ready a`,
 		want: `0s start a
 		       0s grant 1
-		       0s refuse 2 slot_failed 1s
-		       0s refuse 3 slot_failed 1s
+		       0s start a
+		       1s grant 2`,
+	}, {
+		name: "a crash loop: it comes up at most once in a second, in two seconds, in four",
+		play: `ask a 1 1h
+		       ready a
+		       ended a
+		       ask a 2 1h
+		       ready a
+		       ask a 3 1h
+		       pass 200ms
+		       ended a
+		       ask a 4 1h
+		       pass 800ms
+		       ask a 5 1h
+		       pass 9s
+		       ready a
+		       pass 1s
+		       ended a
+		       ask a 6 1h
+		       pass 1s
+		       ask a 7 1h
+		       ready a
+		       pass 1s
+		       ended a
+		       ask a 8 1h`,
+		want: `0s start a
+		       0s grant 1
+		       0s start a
+		       0s grant 2
+		       200ms refuse 3 slot_failed 1s
+		       200ms refuse 4 slot_failed 1s
 		       1s start a
-		       1s grant 4`,
+		       10s grant 5
+		       11s refuse 6 slot_failed 1s
+		       12s start a
+		       12s grant 7
+		       13s refuse 8 slot_failed 3s`,
+	}, {
+		name: "a crash after some time costs nobody more than the load, the second and the third too",
+		play: `ask a 1 1h
+		       ready a
+		       pass 5s
+		       ended a
+		       ask a 2 1h
+		       ready a
+		       pass 5s
+		       ended a
+		       ask a 3 1h
+		       ready a
+		       pass 5s
+		       ask a 4 1h
+		       ended a
+		       ready a`,
+		want: `0s start a
+		       0s grant 1
+		       5s start a
+		       5s grant 2
+		       10s start a
+		       10s grant 3
+		       15s start a
+		       15s grant 4`,
+	}, {
+		name: "a start that fails after a crash backs off",
+		play: `ask a 1 1h
+		       ready a
+		       ask a 2 1h
+		       ended a
+		       pass 3s
+		       ended a
+		       ask a 3 1h
+		       pass 2s
+		       ask a 4 1h`,
+		want: `0s start a
+		       0s grant 1
+		       0s start a
+		       3s refuse 2 slot_failed 2s
+		       3s refuse 3 slot_failed 2s
+		       5s start a`,
 	}, {
 		name: "failed starts back off twice as long each time",
 		play: `ask a 1 1h
@@ -46,8 +120,9 @@ var turnCases = []stepCase{
 		       pass 2m
 		       ask b 2 1h
 		       ask a 3 1h
-		       pass 10s
-		       ask a 4 1h
+		       pass 1s
+		       ask a 4 2s
+		       pass 9s
 		       ended a
 		       ask a 5 1s
 		       pass 1s`,
@@ -55,7 +130,7 @@ var turnCases = []stepCase{
 		       1m30s refuse 1 slot_loading 1s
 		       2m0s stop a
 		       2m0s refuse 3 slot_failed 1s
-		       2m10s refuse 4 slot_failed 1s
+		       2m3s refuse 4 slot_busy 30s
 		       2m10s start b
 		       2m11s refuse 5 slot_busy 1m4s`,
 	}, {
@@ -160,22 +235,29 @@ var turnCases = []stepCase{
 		       pass 59s
 		       ended a
 		       ask a 4 1h
-		       pass 4s
+		       ended a
+		       pass 8s
 		       ask a 5 1h
 		       ready a
 		       pass 60s
 		       ended a
-		       ask a 6 1h`,
+		       ask a 6 1h
+		       ready a
+		       ended a
+		       ask a 7 1h`,
 		want: `0s start a
 		       0s refuse 1 slot_failed 1s
 		       1s start a
 		       1s refuse 2 slot_failed 2s
 		       3s start a
 		       3s grant 3
-		       1m2s refuse 4 slot_failed 4s
-		       1m6s start a
-		       1m6s grant 5
-		       2m6s refuse 6 slot_failed 1s`,
+		       1m2s start a
+		       1m2s refuse 4 slot_failed 8s
+		       1m10s start a
+		       1m10s grant 5
+		       2m10s start a
+		       2m10s grant 6
+		       2m10s refuse 7 slot_failed 1s`,
 	}, {
 		name: "busy with another model is said as such, with drain and load",
 		play: `ask a 1 1h
