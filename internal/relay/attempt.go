@@ -151,15 +151,20 @@ func (r *Relay) alert(e *hearth.Endpoint, f *upstream.Failure) {
 	}
 }
 
-// pass names the winner in the headers and passes its stream on.
+// pass names the winner in the headers and passes its stream on. An early comment that the caller has not taken yet is
+// waited for where the stream's own first write would be: it holds up no engine.
 func (r *Relay) pass(w http.ResponseWriter, x *exchange, o *outcome, opened *upstream.Opened) {
 	s := opened.Stream
 	o.Status, o.UpstreamID = opened.Status, s.UpstreamID
 	x.watch.FirstToken()
-	if !x.took() {
+	s.Begin = func() error { // a stream that has come so far writes something
+		if x.took() {
+			return x.early.failed()
+		}
 		r.winner(w, o.endpoint)
 		r.streamHeaders(w)
 		x.begun = true
+		return nil
 	}
 	r.letGo(x) // streams are long
 	end := s.Copy(w, r.opt.WriteLimit)

@@ -15,8 +15,9 @@ var comment = []byte(": MYIP PROCESSING\n\n")
 type early struct {
 	leave      context.CancelCauseFunc // ends the request's context
 	quit, done chan struct{}
-	over       bool // stop was called
-	begun      bool // headers went out; to be read when done is closed
+	over       bool  // stop was called
+	begun      bool  // headers went out; to be read when done is closed, as is err
+	err        error // of a comment that could not be written
 }
 
 // early begins to wait for a winner, if an answer before it is wanted. The context it returns ends when the caller does
@@ -40,7 +41,7 @@ func (e *early) run(ctx context.Context, w earlyWriter, wait time.Duration) {
 	defer func() {
 		if p := recover(); p != nil { // a defect of ours must not end the process
 			w.relay.log.Error("panic in an early answer", "panic", p)
-			e.leave(errEarly)
+			e.fail(errEarly)
 		}
 	}()
 	t := time.NewTimer(wait)
@@ -58,11 +59,24 @@ func (e *early) run(ctx context.Context, w earlyWriter, wait time.Duration) {
 			w.relay.streamHeaders(w)
 		}
 		if err := w.comment(); err != nil {
-			e.leave(err)
+			e.fail(err)
 			return
 		}
 		t.Reset(w.relay.opt.KeepAlive)
 	}
+}
+
+func (e *early) fail(err error) {
+	e.err = err
+	e.leave(err)
+}
+
+// failed is why the caller could not be written to, nil = nothing is known of that. Comments must have been stopped.
+func (e *early) failed() error {
+	if e == nil {
+		return nil
+	}
+	return e.err
 }
 
 var errEarly = errors.New("the early answer failed")

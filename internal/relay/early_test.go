@@ -170,3 +170,45 @@ func TestEarlyHeaders_EveryMoment(t *testing.T) {
 		})
 	}
 }
+
+// A comment that its caller does not take holds up no engine: the place is free when the engine is done.
+func TestEarlyHeaders_NotTaken(t *testing.T) {
+	const s = time.Second
+	for name, taken := range map[string]time.Duration{"never": 35 * s, "late": 25 * s, "while the engine speaks": 10 * s} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sc := stage(t, Options{EarlyHeaders: 5 * s, WriteLimit: 30 * s}, part{local: true, load: 7 * s, serve: chatter})
+				time.AfterFunc(12*s+s/2, func() { // the engine was ready at 7 s and spoke for 5 s
+					if v := sc.fleet.View(sc.cat.Slots[0]); v.Inflight != 0 {
+						t.Errorf("%d requests are still in the engine", v.Inflight)
+					}
+				})
+				a := sc.ask(t.Context(), chat(stream), func(k *caller) {
+					k.write = func(n int, _ []byte) error {
+						if n > 1 {
+							return nil
+						}
+						<-time.After(taken - 5*s)
+						if !time.Now().Before(k.deadline) {
+							return context.DeadlineExceeded
+						}
+						return nil
+					}
+				})
+				g, text := sc.record(a.id), strings.ReplaceAll(a.body.String(), string(comment), "")
+				if taken == 35*s {
+					if a.took != taken || !g.Cancelled || g.HTTP != 200 || text != "" {
+						t.Errorf("over after %v with %q: %+v", a.took, text, g)
+					}
+				} else if a.took > max(taken, 12*s)+s/2 || g.Cancelled || g.Error != "" || strings.Count(text, `"content":"`) != 5 || !strings.HasSuffix(text, "[DONE]\n\n") {
+					t.Errorf("over after %v with %s: %+v", a.took, text, g)
+				}
+				if a.met || a.sentTo[namesFor("X-MyIP").provider] != nil {
+					t.Errorf("two wrote at once: %v; headers %v", a.met, a.sentTo)
+				}
+				synctest.Wait()
+				sc.calm()
+			})
+		})
+	}
+}

@@ -22,6 +22,7 @@ type sink struct {
 	start time.Time       // what the times below count from
 	ctx   context.Context // of the attempt
 	leave context.CancelCauseFunc
+	begin func() error // to be called before the first write; nil = it was, or need not be
 
 	turn sync.Mutex    // held while out is in use: it is not safe for concurrent use
 	free chan struct{} // holds a token when the turn was given back since the last look
@@ -88,6 +89,12 @@ func (k *sink) write(b []byte) error {
 }
 
 func (k *sink) put(b []byte) error {
+	if begin := k.begin; begin != nil {
+		k.begin = nil
+		if err := begin(); err != nil {
+			return err
+		}
+	}
 	k.extend()
 	if _, err := k.out.Write(b); err != nil {
 		return err

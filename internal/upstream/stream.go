@@ -22,6 +22,10 @@ type Stream struct {
 	Native     string // the upstream's own word for it
 	UpstreamID string
 
+	// Begin is called once, right before Copy writes for the first time, nil = nothing is to be done then. It may wait for
+	// the caller like a write does: an engine is read on meanwhile. Its error is that of the write.
+	Begin func() error
+
 	w       *watchdog
 	pool    *pool // of the connection
 	body    timedBody
@@ -184,6 +188,7 @@ func (s *Stream) pace(st step) {
 func (s *Stream) Copy(out http.ResponseWriter, writeLimit time.Duration) End {
 	defer s.close()
 	k := newSink(s.w.ctx, s.w.cancel, out, writeLimit, s.keepAlive)
+	k.begin = s.Begin
 	defer func() { _ = k.stop() }() // its error was looked at, or comes too late to matter
 	for !s.over {
 		if s.due() {
