@@ -99,6 +99,7 @@ func TestFetch_Hides(t *testing.T) {
 // market answers with a rate over pipes, so that the time of a bubble passes.
 type market struct {
 	mu    sync.Mutex
+	first func() // called by the next question, before it is answered
 	rate  string // "" = it fails
 	asked int
 }
@@ -119,6 +120,10 @@ func (m *market) RoundTrip(r *http.Request) (*http.Response, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.asked++
+	if m.first != nil {
+		m.first()
+		m.first = nil
+	}
 	if m.rate == "" {
 		return nil, errors.New("the market is closed")
 	}
@@ -165,7 +170,7 @@ func TestBook(t *testing.T) {
 		go b.Run(ctx, func() { mu.Lock(); changes++; mu.Unlock() })
 		after := func(d time.Duration, want string, times, asked int) {
 			t.Helper()
-			time.Sleep(d) // virtual
+			<-time.After(d)
 			synctest.Wait()
 			mu.Lock()
 			defer mu.Unlock()
@@ -256,6 +261,17 @@ func TestBook_Restart(t *testing.T) {
 		if b := bookOf(m, file, secret); b.Start(t.Context()) != nil || value(b) != "1001" {
 			t.Errorf("%s: %s", broken, value(b))
 		}
+	}
+}
+
+func TestBook_OvertakenByAnotherSource(t *testing.T) {
+	m := &market{rate: "1000"}
+	b := bookOf(m, "", dollar())
+	other := dollar()
+	other.Pointer, other.Start = "/q", dec("5")
+	m.first = func() { b.Follow([]Source{other}) }
+	if err := b.Start(t.Context()); err != nil || value(b) != "5 stale" {
+		t.Errorf("%v, %s: the answer of the source before is taken for this one's", err, value(b))
 	}
 }
 
