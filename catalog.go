@@ -49,6 +49,8 @@ type Provider struct {
 	Limits   Limits
 	// NoStreamOptions: the provider refuses stream_options, so usage in streams cannot be asked for.
 	NoStreamOptions bool
+	// Settle is how long a stream is read on, to learn what it has used, when its caller has left; 0 = it is ended at once.
+	Settle time.Duration
 	// MaxTokensKey is the one key for the output cap that the provider knows, "" = either.
 	MaxTokensKey string
 	// Dialect is "openai", or "openrouter" for a provider that takes OpenRouter's provider object itself.

@@ -15,7 +15,18 @@ type Engine struct {
 	Truncates bool
 	// Counts says how it counts a prompt exactly before it runs it.
 	Counts Counting
+	// Running says how it is asked to tell, with each piece of a stream, what has been used so far.
+	Running Running
 }
+
+// Running is a way in which engines tell of a stream what has been used so far.
+type Running uint8
+
+const (
+	RunningNot     Running = iota // none, or not known
+	RunningUsage                  // stream_options.continuous_usage_stats: usage in every chunk, that of its own choice (vLLM, SGLang)
+	RunningTimings                // timings_per_token: timings in every chunk (llama-server)
+)
 
 // Counting is a way in which engines count the tokens of a prompt.
 type Counting uint8
@@ -29,12 +40,12 @@ const (
 // engines are known by the word in a slot's engine key. An empty word is an engine nothing is known of.
 var engines = map[string]Engine{
 	"":             {},
-	"llama-server": {Deny: []string{"id_slot", "lora", "n_predict"}, Counts: CountsTemplate},
+	"llama-server": {Deny: []string{"id_slot", "lora", "n_predict"}, Counts: CountsTemplate, Running: RunningTimings},
 	"vllm": {
 		Deny:       []string{"chat_template", "prompt_logprobs", "kv_transfer_params", "priority", "truncate_prompt_tokens"},
-		RefusesCap: true, Counts: CountsChat,
+		RefusesCap: true, Counts: CountsChat, Running: RunningUsage,
 	},
-	"sglang":    {RefusesCap: true},
+	"sglang":    {RefusesCap: true, Running: RunningUsage},
 	"ollama":    {Deny: []string{"options.num_ctx"}, Truncates: true},
 	"lm-studio": {Truncates: true},
 	"tabbyapi":  {},

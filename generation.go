@@ -33,6 +33,8 @@ type Generation struct {
 
 	Usage Usage  `json:"usage"`
 	Bill  Bill   `json:"bill"`
+	// Unbilled is how many content-bearing pieces of the answer went to the caller that no usage of the upstream covers.
+	Unbilled int `json:"unbilled,omitzero"`
 	HTTP  int    `json:"http"`           // status the caller got; 499 when the caller left before one was sent
 	Error string `json:"error,omitzero"` // error type, if the request failed
 	// Cancelled: the caller left before the answer was complete.

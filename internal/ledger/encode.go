@@ -54,6 +54,7 @@ func encode(g *hearth.Generation) ([]byte, error) {
 	o.strIf("native_finish", g.NativeFinish)
 	o.usage(&g.Usage)
 	o.bill(&g.Bill)
+	o.numIf("unbilled", int64(g.Unbilled))
 	o.num("http", int64(g.HTTP))
 	o.strIf("error", g.Error)
 	o.flag("cancelled", g.Cancelled)
