@@ -27,15 +27,17 @@ type Input struct {
 	Key     *hearth.Key // whose request it is; nil = a key that may do everything
 	Views   Views
 	Now     time.Time
-	Rank    Rank // orders a tier of external endpoints; nil = by expected price
+	Priced  time.Time // the price lists of that instant hold; zero = Now
+	Rank    Rank      // orders a tier of external endpoints; nil = by expected price
 	// LastResort: in an external tier of two or more, endpoints in cooldown are tried behind everything else instead of
 	// not at all.
 	LastResort bool
 	// Exact is the prompt's size in tokens as an endpoint's own engine counted it, by Endpoint.Index. It takes the place
 	// of the estimate and of the weight of images.
 	Exact map[int]int
-	// Left is what the key may still spend, in the billing currency; nil = no limit.
-	Left *hearth.Nano
+	// Left is what the key may still spend, in the billing currency; nil = no limit. LeftExternal is what may still be
+	// spent at external providers.
+	Left, LeftExternal *hearth.Nano
 	// FetchMedia: media behind web addresses is downloaded for own engines; else no own engine gets a request with them.
 	FetchMedia bool
 }

@@ -3,6 +3,8 @@ package meter
 import (
 	"errors"
 	"fmt"
+	"math"
+	"time"
 
 	"github.com/shopspring/decimal"
 
@@ -14,10 +16,11 @@ var ErrUsage = errors.New("token counts of the upstream cannot be true")
 
 // Outcome is what Settle needs to know of how a request ended.
 type Outcome struct {
-	Currency string // the billing currency
-	Finish   string // finish reason of the answer, "" if it has none
-	Failed   bool   // the chain failed as a whole: no endpoint answered
-	Images   int    // images in the request; fewer than 0 count as none
+	Currency string    // the billing currency
+	At       time.Time // when the chain was built: the price lists of that instant hold
+	Finish   string    // finish reason of the answer, "" if it has none
+	Failed   bool      // the chain failed as a whole: no endpoint answered
+	Images   int       // images in the request; fewer than 0 count as none
 }
 
 // charged says whether there is an answer to pay for.
@@ -26,20 +29,23 @@ func (o Outcome) charged(u hearth.Usage) bool {
 }
 
 // Settle computes what an answer costs: the token counts at the prices of the endpoint that gave it, exactly,
-// rounded once, half to even, to 10⁻⁹ of the billing currency. Cached tokens are charged at the cache-read price,
+// rounded once, half to even, to 10⁻⁹ of the billing currency. The price list is the one that holds for the reported
+// prompt tokens at o.At. Cached tokens are charged at the cache-read price,
 // cache writes at the write price, the rest of the prompt at the prompt price, reasoning tokens at the reasoning
 // price, the rest of the completion at the completion price; the prices per image of the
-// request and per request are part of the prompt cost.
+// request and per request are part of the prompt cost. At an endpoint whose price is reported, the cost is what the
+// upstream says it is, times exchange rate and margin, and its parts stand to each other as at the list price.
 // Without reported usage, without completion tokens or after a failure the cost is 0. PromptCost and
 // CompletionCost add up to Cost.
 //
-// The bill carries list price, rate and margin in any case. The error is ErrUsage, or hearth.ErrMoneyRange if the
-// cost does not fit; the cost is then 0.
+// The bill carries list price, rate and margin in any case. The error is ErrUsage, ErrCost, or hearth.ErrMoneyRange if
+// the cost does not fit; the cost is then 0.
 func Settle(e *hearth.Endpoint, u hearth.Usage, o Outcome) (hearth.Bill, error) {
+	t := e.TariffAt(int(min(u.PromptTokens, math.MaxInt32)), o.At) // no step begins above that
 	b := hearth.Bill{
 		Currency: o.Currency,
-		List:     &e.List, ListIn: e.Provider.Currency,
-		Rate: e.Rate, Margin: e.Provider.Margin,
+		Tariff:   t.Name, List: &t.List, ListIn: e.Provider.Currency,
+		Rate: e.Rate, Margin: e.Provider.Margin, Reported: e.Reported,
 	}
 	if u.Reported && !u.Valid() {
 		return b, fmt.Errorf("settle %s: %w", e.ID, ErrUsage)
@@ -48,15 +54,21 @@ func Settle(e *hearth.Endpoint, u hearth.Usage, o Outcome) (hearth.Bill, error) 
 		return b, nil
 	}
 	c := countTokens(u, o.Images)
-	prompt, total, ok := fastCost(&e.Price, c)
+	if e.Reported {
+		if err := settleReported(&b, u.Cost, c); err != nil {
+			return b, fmt.Errorf("settle %s: %w", e.ID, err)
+		}
+		return b, nil
+	}
+	prompt, total, ok := fastCost(&t.Price, c)
 	if !ok {
 		var err error
-		if prompt, total, err = exactCost(&e.Price, c); err != nil {
+		if prompt, total, err = exactCost(&t.Price, c); err != nil {
 			return b, fmt.Errorf("settle %s: %w", e.ID, err)
 		}
 	}
 	b.Cost, b.PromptCost, b.CompletionCost = total, prompt, total-prompt
-	b.Upstream = upstreamCost(&e.List, c)
+	b.Upstream = upstreamCost(&t.List, c)
 	return b, nil
 }
 

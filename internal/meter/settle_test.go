@@ -15,11 +15,20 @@ func dec(s string) decimal.Decimal { return decimal.RequireFromString(s) }
 
 // endpoint makes a sealed endpoint with the given list prices per million tokens.
 func endpoint(currency, rate, margin string, list hearth.Price) *hearth.Endpoint {
-	e := &hearth.Endpoint{
-		ID: "test", List: list, Rate: dec(rate),
-		Provider: &hearth.Provider{Currency: currency, Margin: dec(margin)},
+	return sealed(&hearth.Endpoint{List: list, Provider: &hearth.Provider{Currency: currency, Margin: dec(margin)}}, rate)
+}
+
+// sealed seals an endpoint in a catalog of its own, whose billing currency is KRW.
+func sealed(e *hearth.Endpoint, rate string) *hearth.Endpoint {
+	e.Model, e.Tag = &hearth.Model{ID: "a/b"}, "test"
+	e.Provider.Kind = hearth.External
+	c := &hearth.Catalog{
+		Currency: "KRW", Rates: map[string]decimal.Decimal{e.Provider.Currency: dec(rate)},
+		Models: []*hearth.Model{e.Model}, Providers: []*hearth.Provider{e.Provider}, Endpoints: []*hearth.Endpoint{e},
 	}
-	e.Price = list.Times(e.Rate.Mul(decimal.NewFromInt(1).Add(e.Provider.Margin)))
+	if err := c.Seal(); err != nil {
+		panic(err)
+	}
 	return e
 }
 
@@ -90,7 +99,7 @@ func TestSettle(t *testing.T) {
 			if !b.Upstream.Equal(dec(c.up)) {
 				t.Errorf("upstream cost %s, want %s", b.Upstream, c.up)
 			}
-			if b.Currency != "KRW" || b.ListIn != c.e.Provider.Currency || b.List != &c.e.List ||
+			if b.Currency != "KRW" || b.ListIn != c.e.Provider.Currency || *b.List != c.e.List ||
 				!b.Rate.Equal(c.e.Rate) || !b.Margin.Equal(c.e.Provider.Margin) {
 				t.Errorf("bill does not carry how it was made: %+v", b)
 			}

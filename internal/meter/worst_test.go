@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"testing"
+	"time"
 
 	"github.com/shopspring/decimal"
 	"pgregory.net/rapid"
@@ -26,14 +27,14 @@ func TestWorst(t *testing.T) {
 		"each choice, and the prompt once": {simple("30", "150"), 1000, 4, 100, 0, 90_000_000},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Worst(endpoint("KRW", "1", "0", tc.price), tc.prompt, tc.choices, tc.completion, tc.images)
+			got, err := Worst(endpoint("KRW", "1", "0", tc.price), time.Time{}, tc.prompt, tc.choices, tc.completion, tc.images)
 			if err != nil || got != tc.want {
 				t.Errorf("got %v, %v; want %v", got, err, tc.want)
 			}
 		})
 	}
 	t.Run("more than money can say", func(t *testing.T) {
-		if _, err := Worst(endpoint("KRW", "1", "0", simple("1e15", "0")), math.MaxInt32, 1, 0, 0); !errors.Is(err, hearth.ErrMoneyRange) {
+		if _, err := Worst(endpoint("KRW", "1", "0", simple("1e15", "0")), time.Time{}, math.MaxInt32, 1, 0, 0); !errors.Is(err, hearth.ErrMoneyRange) {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -55,7 +56,7 @@ func TestWorst_Property(t *testing.T) {
 		u.CachedTokens = int64(n("cached", int(u.PromptTokens)))
 		u.CacheWriteTokens = int64(n("written", int(u.PromptTokens-u.CachedTokens)))
 		u.ReasoningTokens = int64(n("reasoned", int(u.CompletionTokens)))
-		worst, err := Worst(e, prompt, choices, completion, images)
+		worst, err := Worst(e, time.Time{}, prompt, choices, completion, images)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,8 @@ import (
 // build makes the chain from the present state and fixes what the request may wait for slots in all.
 func (r *Relay) build(req *http.Request, x *exchange) (hearth.Chain, *hearth.Error) {
 	q := &x.chat.Request
-	in := r.input(q, x.key)
+	in := r.input(q, x.key, x.gen.CreatedAt)
+	x.priced = in.Now
 	ch, err := chain.Build(in)
 	for err != nil {
 		e := chain.Recount(in, ch)
@@ -124,7 +125,9 @@ func (r *Relay) Explain(raw []byte, key *hearth.Key) (Explained, error) {
 // it was built.
 func (r *Relay) rerank(x *exchange, failed hearth.Candidate, rest []hearth.Candidate) {
 	if tierLen(failed, rest) > 1 {
-		chain.Rerank(r.input(&x.chat.Request, x.key), failed, rest)
+		in := r.input(&x.chat.Request, x.key, x.gen.CreatedAt)
+		in.Priced = x.priced
+		chain.Rerank(in, failed, rest)
 	}
 }
 

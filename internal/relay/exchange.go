@@ -23,6 +23,7 @@ type exchange struct {
 	media    downloads
 	stamp    dialect.Stamp
 	watch    meter.Stopwatch
+	priced   time.Time     // when the chain was built: the price lists of that instant hold
 	waitLeft time.Duration // what all slot waits of the request together may still take
 	hold     ledger.Hold   // the money that the present attempt may cost
 	tally    tally

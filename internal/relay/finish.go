@@ -101,7 +101,7 @@ func (r *Relay) settle(x *exchange, o *outcome) {
 	case hearth.Gone:
 		g.FinishReason = o.stream.Finish // not one that nobody said
 	}
-	bill, err := meter.Settle(e, g.Usage, meter.Outcome{Currency: r.catalog.Currency, Finish: g.FinishReason, Images: g.Images})
+	bill, err := meter.Settle(e, g.Usage, meter.Outcome{Currency: r.catalog.Currency, At: x.priced, Finish: g.FinishReason, Images: g.Images})
 	if err != nil {
 		r.log.Error("usage not billable", "generation", g.ID, "endpoint", e.ID, "err", err)
 		if errors.Is(err, meter.ErrUsage) {

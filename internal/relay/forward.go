@@ -100,7 +100,7 @@ func (r *Relay) afford(x *exchange, c *hearth.Candidate) bool {
 		return true
 	}
 	prompt := x.chat.Estimate + x.chat.Images*c.Endpoint.ImageTokens
-	worst, err := meter.Worst(c.Endpoint, prompt, max(x.chat.Choices, 1), worstOutput(x, c), x.chat.Images)
+	worst, err := meter.Worst(c.Endpoint, x.priced, prompt, max(x.chat.Choices, 1), worstOutput(x, c), x.chat.Images)
 	if err != nil {
 		return false
 	}

@@ -52,7 +52,9 @@ func (r *Relay) overtaken(ctx context.Context, x *exchange) *Relay {
 func (r *Relay) anew(ctx context.Context, w http.ResponseWriter, x *exchange, untried int) error {
 	x.tally.overtaken = false
 	x.hold.Release() // else the chain would count it against the key; and it may be of another currency
-	ch, err := chain.Build(r.input(&x.chat.Request, x.key))
+	in := r.input(&x.chat.Request, x.key, x.gen.CreatedAt)
+	x.priced = in.Now
+	ch, err := chain.Build(in)
 	rest := slices.DeleteFunc(ch.Candidates, func(c hearth.Candidate) bool {
 		return slices.ContainsFunc(x.gen.Attempts, func(a hearth.Attempt) bool { return a.Endpoint == c.Endpoint.ID && a.Skip == "" })
 	})
