@@ -25,7 +25,7 @@ type outcome struct {
 	place    int               // of the candidates that shared the wait, which it is
 	passed   []hearth.Attempt  // those before it, which were not ready
 	broke    bool              // the connection failed: nothing that the upstream said
-	unsent   <-chan struct{}   // there was no connection to an engine, and this says when it is gone; else nil
+	unsent   <-chan struct{}   // as far as can be told no living engine had the request; this says when it is gone; else nil
 }
 
 // begin names the endpoint that is tried.
@@ -70,7 +70,7 @@ func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange,
 	case failure != nil:
 		o.failed(failure)
 		x.tally.add(failure)
-		if failure.Unsent && g.lease != nil && g.lease.Mortal {
+		if g.lease != nil && g.lease.Mortal && (failure.Unsent || failure.Broke && !failure.TimedOut && time.Since(sent) < lastGasp) {
 			o.unsent = g.lease.Gone
 		}
 		if o.Skip.Slot() && g.lease.Remote && !failure.Loading { // as if the slot were one of this machine

@@ -219,6 +219,50 @@ func TestNobodyListens(t *testing.T) {
 	}
 }
 
+// A request that a dying engine's address still takes is not lost with it, but one that the engine may have died of is
+// not sent to the next.
+func TestEngineDiesUnderTheNextRequest(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		works    time.Duration // on the request
+		lives    bool
+		attempts string
+		took     time.Duration
+	}{
+		{"its connection breaks at once", 0, false, "0 200", 50 * time.Millisecond},
+		{"and it lives", 0, true, "0", deathNews},
+		{"it has worked on it", lastGasp, false, "0", lastGasp},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &mortal{t: t}
+				died := false // one request at a time
+				m.s = stage(t, Options{}, m.part(func(w http.ResponseWriter, r *http.Request) {
+					if died {
+						answers(w, r)
+						return
+					}
+					died = true
+					if !c.lives {
+						time.AfterFunc(c.works+50*time.Millisecond, func() { _ = m.engine.Stop(context.Background(), 0) })
+					}
+					<-time.After(c.works)
+					panic(http.ErrAbortHandler)
+				}))
+				a := m.s.ask(t.Context(), chat(""))
+				g := m.s.record(a.id)
+				if got := words(g.Attempts); got != c.attempts || a.took != c.took || g.Attempts[0].Message != "the connection broke before an answer" {
+					t.Errorf("attempts %q, %+v after %v", got, g.Attempts, a.took)
+				}
+				<-time.After(2 * deathNews)
+				synctest.Wait()
+				m.s.permitsBack()
+				m.s.calm()
+			})
+		})
+	}
+}
+
 // An engine that is to go now ends what is in it with an error, and nobody is to blame.
 func TestEngineIsCut(t *testing.T) {
 	const s = time.Second

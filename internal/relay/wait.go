@@ -105,6 +105,10 @@ func without(rest []hearth.Candidate, i int) []hearth.Candidate {
 // closed first, and what it had in a GPU's memory takes its time.
 const deathNews = 3 * time.Second
 
+// lastGasp is how long the address of an engine that has died may still take connections, which break: its sockets are
+// closed one by one, and the next request may come between two of them. An engine that dies of a request takes longer.
+const lastGasp = 100 * time.Millisecond
+
 // giveBack gives back what an attempt holds. A connection that failed because the engine is gone does not count against
 // the endpoint: its slot deals with it in its own way.
 func (g *grant) giveBack(o *outcome) {
@@ -150,8 +154,8 @@ func (g *grant) judgeLater() {
 	})
 }
 
-// comesBack says whether the last candidate's slot is to be asked once more: its engine is gone, and nothing was sent to
-// it. The news of that are waited for within the budget for slots.
+// comesBack says whether the last candidate's slot is to be asked once more: its engine is gone, and was before it could
+// do anything about the request. The news of that are waited for within the budget for slots.
 func (x *exchange) comesBack(ctx context.Context, o *outcome) bool {
 	if o.unsent == nil {
 		return false
