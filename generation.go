@@ -31,12 +31,12 @@ type Generation struct {
 	FinishReason string `json:"finish_reason,omitzero"`
 	NativeFinish string `json:"native_finish,omitzero"`
 
-	Usage Usage  `json:"usage"`
-	Bill  Bill   `json:"bill"`
+	Usage Usage `json:"usage"`
+	Bill  Bill  `json:"bill"`
 	// Unbilled is how many content-bearing pieces of the answer went to the caller that no usage of the upstream covers.
-	Unbilled int `json:"unbilled,omitzero"`
-	HTTP  int    `json:"http"`           // status the caller got; 499 when the caller left before one was sent
-	Error string `json:"error,omitzero"` // error type, if the request failed
+	Unbilled int    `json:"unbilled,omitzero"`
+	HTTP     int    `json:"http"`           // status the caller got; 499 when the caller left before one was sent
+	Error    string `json:"error,omitzero"` // error type, if the request failed
 	// Cancelled: the caller left before the answer was complete.
 	Cancelled bool `json:"cancelled,omitzero"`
 
