@@ -46,13 +46,24 @@ func (c *Config) modelIDs() []string {
 	return ids
 }
 
-// Catalog builds the sealed catalog of a Config that Load or Parse returned. The local provider comes first; it is
-// there only if there is a slot.
-func (c *Config) Catalog() (*hearth.Catalog, error) {
+// Rates are exchange rates that do not stand in the file.
+type Rates struct {
+	Values map[string]decimal.Decimal // billing currency per one unit, by currency: they take the place of the file's
+	Stale  map[string]bool            // currencies whose rate is too old to be used
+}
+
+// Catalog builds the sealed catalog of a Config that Load or Parse returned, at the exchange rates of the file. The local
+// provider comes first; it is there only if there is a slot.
+func (c *Config) Catalog() (*hearth.Catalog, error) { return c.CatalogAt(Rates{}) }
+
+// CatalogAt is Catalog at rates that were fetched.
+func (c *Config) CatalogAt(fetched Rates) (*hearth.Catalog, error) {
 	cat := &hearth.Catalog{
 		Currency: c.Currency, DefaultModel: c.DefaultModel,
-		Aliases: maps.Clone(c.Aliases), Rates: maps.Clone(c.ExchangeRates),
+		Aliases: maps.Clone(c.Aliases), Rates: map[string]decimal.Decimal{}, Stale: fetched.Stale,
 	}
+	maps.Copy(cat.Rates, c.ExchangeRates)
+	maps.Copy(cat.Rates, fetched.Values)
 	models := c.catalogModels(cat)
 	c.addNodes(cat, models)
 	for i := range c.Providers {

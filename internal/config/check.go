@@ -25,6 +25,7 @@ type checker struct {
 	slots     map[string]string
 	ports     map[int]string
 	slugs     map[string]string
+	rates     map[string]string // paths of sources, by currency
 	endpoints map[string]string // paths by endpoint id
 }
 
@@ -93,7 +94,7 @@ func (k *checker) unique(seen map[string]string, name, path, what string) {
 
 func (k *checker) check() {
 	k.nodes, k.slots, k.ports = map[string]string{}, map[string]string{}, map[int]string{}
-	k.slugs, k.endpoints = map[string]string{}, map[string]string{}
+	k.slugs, k.endpoints, k.rates = map[string]string{}, map[string]string{}, map[string]string{}
 	k.general()
 	k.money()
 	for i := range k.c.Models {
@@ -162,6 +163,9 @@ func (k *checker) money() {
 		if code == c.Currency && !c.ExchangeRates[code].Equal(decimal.New(1, 0)) {
 			k.add(path, "is the billing currency itself", "remove the line: rates say what one unit of another currency costs in "+code)
 		}
+	}
+	for i := range c.ExchangeSources {
+		k.source(at("exchange_sources", i), &c.ExchangeSources[i])
 	}
 }
 

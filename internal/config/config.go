@@ -53,6 +53,8 @@ type Config struct {
 	// ExchangeRates say what one unit of another currency costs in the billing currency. Each currency of a
 	// provider that is not the billing currency needs one.
 	ExchangeRates map[string]decimal.Decimal `yaml:"exchange_rates" min:"0.000000001" example:"{USD: 1390}"`
+	// ExchangeSources are where exchange rates are fetched from: they take the place of those in the file.
+	ExchangeSources []ExchangeSource `yaml:"exchange_sources"`
 	// Margin is added to the price of external providers: 5% and 0.05 mean the same, and a number without % is at most 1.
 	// Below 0 callers pay less than the provider asks. A provider may have its own.
 	Margin Margin `yaml:"margin" default:"0%" min:"-100%" max:"10000%" example:"5%"`

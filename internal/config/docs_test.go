@@ -70,6 +70,7 @@ var sections = []struct {
 	of   reflect.Type
 }{
 	{"", reflect.TypeFor[Config]()},
+	{"exchange_sources[]", reflect.TypeFor[ExchangeSource]()},
 	{"local", reflect.TypeFor[Local]()},
 	{"nodes[]", reflect.TypeFor[Node]()},
 	{"nodes[].slots[]", reflect.TypeFor[Slot]()},
@@ -209,7 +210,7 @@ func section(t reflect.Type) string {
 func fieldComments(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	for _, name := range []string{"config.go", "nodes.go", "places.go"} {
+	for _, name := range []string{"config.go", "nodes.go", "places.go", "rates.go"} {
 		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)

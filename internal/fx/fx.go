@@ -3,11 +3,9 @@
 package fx
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -30,15 +28,12 @@ type Source struct {
 	Headers  map[string]hearth.Secret // sent with the request
 	Every    time.Duration            // between two fetches
 	// MaxJump is how far a new value may be from the last good one, 0.1 = ten per cent, for each day begun since that was
-	// fetched; zero = any distance.
+	// fetched; the first may be from half to twice Start. Zero = any distance.
 	MaxJump    decimal.Decimal
 	MaxAge     time.Duration   // after it the last good value is too old, 0 = never
 	AllowStale bool            // a value that is too old is used nevertheless
-	Start      decimal.Decimal // holds until the first fetch; zero = there is none
+	Start      decimal.Decimal // holds until the first good fetch; positive
 }
-
-// ErrNoRate is returned by Start when a source has no value at all: none was fetched, kept or configured.
-var ErrNoRate = errors.New("no exchange rate")
 
 // Book holds the rates of its sources. Its methods may be called from many goroutines.
 type Book struct {
@@ -105,7 +100,7 @@ func (s *Source) place() string {
 // Rate is what is known of one currency's rate at an instant.
 type Rate struct {
 	Currency string
-	Value    decimal.Decimal // billing currency per one unit; zero = none is known
+	Value    decimal.Decimal // billing currency per one unit
 	Fetched  time.Time       // zero = the configured one
 	Stale    bool            // too old to be used
 	Failed   string          // why the last attempt failed, "" = it did not; for the operator
@@ -126,27 +121,14 @@ func (b *Book) Rates(now time.Time) []Rate {
 // stale says whether a value is too old to be used. One that was never fetched is as old as can be, unless nothing bounds
 // its age.
 func (s *Source) stale(r rate, now time.Time) bool {
-	switch {
-	case r.value.IsZero():
-		return true
-	case s.AllowStale || s.MaxAge == 0:
+	if s.AllowStale || s.MaxAge == 0 {
 		return false
 	}
 	return r.fetched.IsZero() || now.Sub(r.fetched) > s.MaxAge
 }
 
-// Start fetches what is due at once, each within the client's limit, and is done when every source has a value or failed.
-// The error names the sources that have no value at all.
-func (b *Book) Start(ctx context.Context) error {
-	b.fetchDue(ctx, time.Now())
-	var none []error
-	for _, r := range b.Rates(time.Now()) {
-		if r.Value.IsZero() {
-			none = append(none, fmt.Errorf("%w of %s: %s", ErrNoRate, r.Currency, cmp.Or(r.Failed, "it was not fetched")))
-		}
-	}
-	return errors.Join(none...)
-}
+// Fetch fetches what is due, side by side, each within 15 s.
+func (b *Book) Fetch(ctx context.Context) { b.fetchDue(ctx, time.Now()) }
 
 // Run fetches at the sources' intervals until ctx ends, and calls changed whenever a rate has changed, or has become too
 // old or usable again.
@@ -269,16 +251,19 @@ func (b *Book) take(s Source, value decimal.Decimal, err error, now time.Time) {
 
 // jump is an error if a value is further from the last good one than is believed.
 func (s *Source) jump(r rate, value decimal.Decimal, now time.Time) error {
-	if r.value.IsZero() || s.MaxJump.IsZero() {
+	if s.MaxJump.IsZero() {
 		return nil
 	}
-	days := int64(1)
-	if !r.fetched.IsZero() {
-		days += max(0, int64(now.Sub(r.fetched)/farOff))
+	two := decimal.NewFromInt(2)
+	if r.fetched.IsZero() {
+		if value.GreaterThan(r.value.Mul(two)) || value.Mul(two).LessThan(r.value) {
+			return fmt.Errorf("%s is less than half or more than twice of what exchange_rates says, %s; if that is true, write it there", value, r.value)
+		}
+		return nil
 	}
-	far := value.Sub(r.value).Abs()
-	if far.GreaterThan(r.value.Mul(s.MaxJump).Mul(decimal.NewFromInt(days))) {
-		return fmt.Errorf("it jumped from %s to %s, by more than max_jump; if that is true, set value: %s", r.value, value, value)
+	days := 1 + max(0, int64(now.Sub(r.fetched)/farOff))
+	if value.Sub(r.value).Abs().GreaterThan(r.value.Mul(s.MaxJump).Mul(decimal.NewFromInt(days))) {
+		return fmt.Errorf("it jumped from %s to %s, by more than max_jump; if that is true, raise max_jump until it is taken", r.value, value)
 	}
 	return nil
 }

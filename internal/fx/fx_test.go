@@ -144,7 +144,7 @@ func bookOf(m *market, file string, sources ...Source) *Book {
 }
 
 func dollar() Source {
-	return Source{Currency: "USD", URL: "http://market/", Pointer: "/r", Every: time.Hour, MaxAge: 24 * time.Hour, MaxJump: dec("0.1")}
+	return Source{Currency: "USD", URL: "http://market/", Pointer: "/r", Every: time.Hour, MaxAge: 24 * time.Hour, MaxJump: dec("0.1"), Start: dec("900")}
 }
 
 func value(b *Book) string {
@@ -160,8 +160,8 @@ func TestBook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &market{rate: "1000"}
 		b := bookOf(m, "", dollar())
-		if err := b.Start(t.Context()); err != nil || value(b) != "1000" {
-			t.Fatalf("%v, %s", err, value(b))
+		if b.Fetch(t.Context()); value(b) != "1000" {
+			t.Fatal(value(b))
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -199,9 +199,11 @@ func TestBook(t *testing.T) {
 		b.Follow([]Source{s})
 		m.set("1310")
 		after(1, "1310", 5, 6+23*60+3) // the new interval is over already
-		s.URL, s.Start = "http://elsewhere/", dec("900")
+		s.URL, s.Start = "http://elsewhere/", dec("600")
 		b.Follow([]Source{s})
-		after(0, "900 stale", 6, 6+23*60+4) // nothing of another source counts: 1310 is too far from what is configured
+		after(0, "600 stale", 6, 6+23*60+4) // nothing of another source counts, and 1310 is more than twice what is configured
+		m.set("1200")
+		after(time.Minute, "1200", 7, 6+23*60+5)
 	})
 }
 
@@ -210,22 +212,37 @@ func TestBook_Stale(t *testing.T) {
 		m := &market{}
 		s := dollar()
 		b := bookOf(m, "", s)
-		if err := b.Start(t.Context()); !errors.Is(err, ErrNoRate) || !strings.Contains(err.Error(), "USD") || !strings.Contains(err.Error(), "closed") {
-			t.Errorf("without any value: %v", err)
+		if b.Fetch(t.Context()); value(b) != "900 stale" || !strings.Contains(b.Rates(time.Now())[0].Failed, "closed") {
+			t.Errorf("never fetched: %s, %s", value(b), b.Rates(time.Now())[0].Failed)
 		}
-		s.Start, s.AllowStale = dec("1390"), true
-		b = bookOf(m, "", s)
-		if err := b.Start(t.Context()); err != nil || value(b) != "1390" {
-			t.Errorf("stale: allow: %v, %s", err, value(b))
+		for rate, want := range map[string]string{"449": "900 stale", "450": "450", "1800": "1800", "1801": "900 stale"} {
+			m.set(rate)
+			b = bookOf(m, "", s)
+			b.Fetch(t.Context())
+			if value(b) != want {
+				t.Errorf("the first value %s makes it %s, want %s", rate, value(b), want)
+			}
+		}
+		s.MaxJump = dec("0")
+		if b = bookOf(m, "", s); value(b) != "900 stale" {
+			t.Error(value(b))
+		}
+		m.set("90000")
+		if b.Fetch(t.Context()); value(b) != "90000" {
+			t.Errorf("without a bound on jumps: %s", value(b))
+		}
+		s.AllowStale = true
+		if b = bookOf(m, "", s); value(b) != "900" {
+			t.Errorf("stale: allow: %s", value(b))
 		}
 		s.AllowStale, s.MaxAge = false, 0
-		if b = bookOf(m, "", s); value(b) != "1390" {
+		if b = bookOf(m, "", s); value(b) != "900" {
 			t.Errorf("without a bound: %s", value(b))
 		}
-		s.URL, s.Currency = "http://market/slow", "EUR"
-		m.set("1")
+		s.URL = "http://market/slow"
 		began := time.Now()
-		if b = bookOf(m, "", s); b.Start(t.Context()) != nil || time.Since(began) != fetchLimit {
+		b = bookOf(m, "", s)
+		if b.Fetch(t.Context()); time.Since(began) != fetchLimit {
 			t.Errorf("a market that hangs holds the start up for %s", time.Since(began))
 		}
 	})
@@ -236,29 +253,28 @@ func TestBook_Restart(t *testing.T) {
 	m := &market{rate: "1000"}
 	secret := dollar()
 	secret.URL += "?key=hunter2"
-	if err := bookOf(m, file, secret).Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	bookOf(m, file, secret).Fetch(t.Context())
 	body, err := os.ReadFile(file)
 	if info, _ := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 || strings.Contains(string(body), "hunter2") {
 		t.Errorf("%v, %s", err, body)
 	}
 	m.set("")
 	again := bookOf(m, file, secret)
-	if err := again.Start(t.Context()); err != nil || value(again) != "1000" || m.count() != 1 {
-		t.Errorf("%v, %s, asked %d times", err, value(again), m.count())
+	if again.Fetch(t.Context()); value(again) != "1000" || m.count() != 1 {
+		t.Errorf("%s, asked %d times", value(again), m.count())
 	}
 	other := secret
 	other.Pointer = "/q"
-	if err := bookOf(m, file, other).Start(t.Context()); !errors.Is(err, ErrNoRate) {
-		t.Errorf("another source's value is used: %v", err)
+	if b := bookOf(m, file, other); value(b) != "900 stale" {
+		t.Errorf("another source's value is used: %s", value(b))
 	}
 	for _, broken := range []string{"{", `{"USD":{"value":"-5","fetched":"2026-01-01T00:00:00Z"}}`, `{"USD":{"value":"x"}}`, "[]"} {
 		if err := os.WriteFile(file, []byte(broken), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		m.set("1001")
-		if b := bookOf(m, file, secret); b.Start(t.Context()) != nil || value(b) != "1001" {
+		b := bookOf(m, file, secret)
+		if b.Fetch(t.Context()); value(b) != "1001" {
 			t.Errorf("%s: %s", broken, value(b))
 		}
 	}
@@ -270,8 +286,8 @@ func TestBook_OvertakenByAnotherSource(t *testing.T) {
 	other := dollar()
 	other.Pointer, other.Start = "/q", dec("5")
 	m.first = func() { b.Follow([]Source{other}) }
-	if err := b.Start(t.Context()); err != nil || value(b) != "5 stale" {
-		t.Errorf("%v, %s: the answer of the source before is taken for this one's", err, value(b))
+	if b.Fetch(t.Context()); value(b) != "5 stale" {
+		t.Errorf("%s: the answer of the source before is taken for this one's", value(b))
 	}
 }
 
