@@ -140,14 +140,49 @@ func TestBrokenEngine(t *testing.T) {
 
 func TestEngineKilled(t *testing.T) {
 	g := start(t, world{gemmaArgs: []string{"--tokens-per-second", "20", "--parallel", "4"}, places: 4})
-	for _, streams := range []int{1, 4} {
-		killCutsInBand(t, g, streams)
+	killsCutInBand(t, g)
+	killsAreALoop(t, g)
+}
+
+// killsCutInBand kills Gemma's engine in the middle of one answer, then in the middle of four: as many break, and the next
+// request has another engine.
+func killsCutInBand(t *testing.T, g *gateway) {
+	t.Helper()
+	for i, streams := range []int{1, 4} {
+		if i > 0 {
+			<-time.After(time.Second) // an engine that is up for less before the second death in a row is a crash loop
+		}
+		before := killMidStream(t, g, streams)
+		g.served(g.chat(ask(gemma, onlyLocal)), local, gemma)
+		if now := g.engines(); len(now) != 1 || now[0] == before {
+			t.Errorf("engines %v, before %d", now, before)
+		}
 	}
 }
 
-// killCutsInBand kills Gemma's engine in the middle of so many answers: as many break, and the next request has an engine
-// or is told when there will be one.
-func killCutsInBand(t *testing.T, g *gateway, streams int) {
+// killsAreALoop kills Gemma's engine, which was killed before, as soon as it answers, until the gateway makes a pause: it
+// says how long, and keeps its word.
+func killsAreALoop(t *testing.T, g *gateway) {
+	t.Helper()
+	for range 4 { // up to 2 s after it was ready, 4 s, 8 s, 16 s
+		killMidStream(t, g, 1)
+		r := g.chat(ask(gemma, onlyLocal))
+		if r.status == 200 {
+			continue
+		}
+		after, err := strconv.Atoi(r.header.Get("Retry-After"))
+		if r.status != 503 || err != nil || after < 1 || after > 16 || !strings.Contains(r.body, `"type":"model_loading"`) || !strings.Contains(r.body, `"slot_status":"slot_failed"`) {
+			t.Fatalf("%d %v %s", r.status, r.header, r.body)
+		}
+		<-time.After(time.Duration(after) * time.Second) // the promise is about this time
+		g.served(g.chat(ask(gemma, onlyLocal)), local, gemma)
+		return
+	}
+	t.Error("an engine that dies again and again is started as often")
+}
+
+// killMidStream kills Gemma's engine in the middle of so many answers, and returns which it was.
+func killMidStream(t *testing.T, g *gateway, streams int) (pid int) {
 	t.Helper()
 	all := make([]*stream, streams)
 	for i := range all {
@@ -168,16 +203,7 @@ func killCutsInBand(t *testing.T, g *gateway, streams int) {
 			t.Errorf("mid-stream: %s, %s", last, done)
 		}
 	}
-	r := g.chat(ask(gemma, onlyLocal))
-	if r.status == 503 {
-		after, err := strconv.Atoi(r.header.Get("Retry-After"))
-		if err != nil || after < 1 || after > 10 || !strings.Contains(r.body, `"type":"model_loading"`) || !strings.Contains(r.body, `"slot_status":"slot_failed"`) {
-			t.Fatalf("%d %v %s", r.status, r.header, r.body)
-		}
-		<-time.After(time.Duration(after) * time.Second) // the promise is about this time
-		r = g.chat(ask(gemma, onlyLocal))
-	}
-	g.served(r, local, gemma)
+	return pids[0]
 }
 
 func TestCallerLeavesTheQueue(t *testing.T) {
