@@ -18,6 +18,7 @@ type failure struct {
 	exact        bool
 	back         time.Time // when the first endpoint that is out may be tried again
 	cooled       bool      // one is out for another reason than a rate limit
+	stale        string    // a currency whose exchange rate is too old, "" = none
 	cheapest     float64   // least worst case that cannot be paid; 0 = none
 }
 
@@ -90,7 +91,18 @@ func (b *builder) empty() *hearth.Error {
 	e.Requested = b.Request.Models
 	return e
 }
+// staleRetry is what a caller is told to wait when nothing but exchange rates that are too old stands in the way: about as
+// long as until they are fetched again.
+const staleRetry = time.Minute
 
+
+	if b.failed.back.IsZero() {
+		e := hearth.Errorf(hearth.ErrCoolingDown, "every endpoint that could serve this request is priced in %s, and its exchange rate to %s is older than allowed; "+
+			"the operator finds in the log why it was not fetched, and can set one under exchange_rates or stale: allow under exchange_sources",
+			b.failed.stale, b.Views.Catalog.Currency)
+		e.RetryAfter = staleRetry
+		return e
+	}
 func (b *builder) coolingError() *hearth.Error {
 	why := "rate limited by its provider"
 	if b.failed.cooled {

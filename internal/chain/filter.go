@@ -41,6 +41,9 @@ func (b *builder) filter(c *hearth.Candidate) *out {
 	if why := b.incapable(c); why != nil {
 		return why
 	}
+	if e.Stale {
+		return &out{stage: hearth.StageHealth, reason: "the exchange rate from " + e.Provider.Currency + " to " + b.Views.Catalog.Currency + " is older than allowed"}
+	}
 	if h := b.health(e); h != nil && h.Out(b.Now) {
 		if !b.lastResort(e, h) {
 			return &out{hearth.StageHealth, healthReason(h, b.Now), h.Skip}
@@ -94,25 +97,48 @@ func (b *builder) conditionsBar(e *hearth.Endpoint) string {
 		}
 	}
 	if p.MaxPrice.Set() {
-		return tooDear(e, &p.MaxPrice)
+		return b.tooDear(e)
 	}
 	return ""
 }
 
-// tooDear says which bound of max_price the endpoint's price list passes.
-func tooDear(e *hearth.Endpoint, most *hearth.MaxPrice) string {
+// priced is the instant whose price lists hold.
+func (b *builder) priced() time.Time {
+	if b.Priced.IsZero() {
+		return b.Now
+	}
+	return b.Priced
+}
+
+// tooDear says which bound of max_price the endpoint passes by one of the price lists that may rule the bill: the prompt
+// is estimated generously, so that a list for shorter ones may hold in the end.
+func (b *builder) tooDear(e *hearth.Endpoint) (why string) {
+	tokens, _ := b.prompt(e)
+	e.Reach(tokens, b.priced(), func(t *hearth.Tariff) {
+		if why == "" {
+			why = tooDear(t, &b.Request.Prefs.MaxPrice)
+		}
+	})
+	return why
+}
+
+func tooDear(t *hearth.Tariff, most *hearth.MaxPrice) string {
 	for _, k := range [...]struct {
 		name, unit string
 		price      decimal.Decimal
 		most       decimal.NullDecimal
 	}{
-		{"prompt", " per 1M prompt tokens", e.Price.Prompt, most.Prompt},
-		{"completion", " per 1M completion tokens", e.Price.Completion, most.Completion},
-		{"image", " per image", e.Price.Image, most.Image},
-		{"request", " per request", e.Price.Request, most.Request},
+		{"prompt", " per 1M prompt tokens", t.Price.Prompt, most.Prompt},
+		{"completion", " per 1M completion tokens", t.Price.Completion, most.Completion},
+		{"image", " per image", t.Price.Image, most.Image},
+		{"request", " per request", t.Price.Request, most.Request},
 	} {
 		if k.most.Valid && k.price.GreaterThan(k.most.Decimal) {
-			return "costs " + k.price.String() + k.unit + ", more than provider.max_price." + k.name
+			list := ""
+			if t.Name != "" {
+				list = " (" + t.Name + ")"
+			}
+			return "costs " + k.price.String() + k.unit + list + ", more than provider.max_price." + k.name
 		}
 	}
 	return ""
@@ -169,7 +195,7 @@ func (b *builder) lastResort(e *hearth.Endpoint, h *hearth.EndpointHealth) bool 
 		return false
 	}
 	return slices.ContainsFunc(e.Model.Endpoints, func(o *hearth.Endpoint) bool {
-		if o == e || o.Priority != e.Priority || o.Local() || o.Disabled || b.policy && b.keyBars(o) != "" || b.strict && b.conditionsBar(o) != "" {
+		if o == e || o.Priority != e.Priority || o.Local() || o.Disabled || o.Stale || b.policy && b.keyBars(o) != "" || b.strict && b.conditionsBar(o) != "" {
 			return false
 		}
 		try := *b // what is found out about o here must not be kept
@@ -207,7 +233,7 @@ func (b *builder) worst(c *hearth.Candidate) float64 {
 		most = DefaultOutput
 	}
 	tokens, _ := b.prompt(e)
-	return e.Worst(b.Now, tokens, most*max(b.Request.Choices, 1), b.Request.Images)
+	return e.Worst(b.priced(), tokens, most*max(b.Request.Choices, 1), b.Request.Images)
 }
 
 // left is an amount a worst case may reach. It is generous by a billionth, for a float is not exact; the reservation

@@ -11,9 +11,14 @@ func (b *builder) leaveOut(e *hearth.Endpoint, why *out) {
 		Model: e.Model.ID, Provider: e.Provider.Slug, Endpoint: e.ID, Stage: why.stage, Reason: why.reason, Skip: why.skip,
 	})
 	b.dropAt[e.Index] = int32(len(b.drops))
-	if why.stage == hearth.StageHealth {
-		b.failed.cooling(b.health(e))
+	if why.stage != hearth.StageHealth {
+		return
 	}
+	if e.Stale {
+		b.failed.stale = e.Provider.Currency
+		return
+	}
+	b.failed.cooling(b.health(e))
 }
 
 func (b *builder) dropped(e *hearth.Endpoint) bool { return b.dropAt != nil && b.dropAt[e.Index] != 0 }

@@ -54,7 +54,7 @@ func (b *builder) meanOutput(m *hearth.Model) int {
 // expected is what the request is expected to cost at the candidate.
 func (b *builder) expected(c *hearth.Candidate) float64 {
 	prompt, answer := b.size(c)
-	return c.Endpoint.Expected(b.Now, prompt, answer, b.Request.Images)
+	return c.Endpoint.Expected(b.priced(), prompt, answer, b.Request.Images)
 }
 
 // compareSlugs orders endpoints of one price or speed.
