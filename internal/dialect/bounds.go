@@ -76,10 +76,8 @@ func (d *decoding) maxPrice(param string, val jsontext.Value) error {
 	})
 }
 
-// amount reads an exact amount of money that is not negative, from a number or a string that spells one. Its size is
-// bounded, for the cost of computing with it is not.
+// amount reads an exact amount of money that is not negative, from a number or a string that spells one.
 func amount(param string, val jsontext.Value) (decimal.NullDecimal, error) {
-	const maxText, maxExp = 64, 32
 	text := []byte(val)
 	switch val.Kind() {
 	case 'n':
@@ -87,12 +85,24 @@ func amount(param string, val jsontext.Value) (decimal.NullDecimal, error) {
 	case '"':
 		text = unquote(val)
 	}
-	if s := (scan{b: text}); len(text) <= maxText {
-		s.number()
-		d, err := decimal.NewFromString(string(text))
-		if !s.bad && s.i == len(text) && err == nil && !d.IsNegative() && d.Exponent() >= -maxExp && d.Exponent() <= maxExp {
-			return decimal.NewNullDecimal(d), nil
-		}
+	if d := exactly(text); d.Valid {
+		return d, nil
 	}
 	return decimal.NullDecimal{}, hearth.Invalid(param, "%s must be a number from 0 on, as a number or a string, or null", param)
+}
+
+// exactly reads a number that is not negative digit by digit; it is not valid if text is none. Its size is bounded, for
+// the cost of computing with it is not.
+func exactly(text []byte) (none decimal.NullDecimal) {
+	const maxText, maxExp = 64, 32
+	s := scan{b: text}
+	if len(text) > maxText {
+		return none
+	}
+	s.number()
+	d, err := decimal.NewFromString(string(text))
+	if s.bad || s.i < len(text) || err != nil || d.IsNegative() || d.Exponent() < -maxExp || d.Exponent() > maxExp {
+		return none
+	}
+	return decimal.NewNullDecimal(d)
 }

@@ -156,7 +156,7 @@ func TestErrors_codes(t *testing.T) {
 	})
 }
 
-// TestTimings: they are the counts of an answer only where nothing else is, and only at its end.
+// TestTimings: they are the counts of an answer only where nothing else is.
 func TestTimings(t *testing.T) {
 	const timed = `"timings":{"prompt_n":2,"cache_n":3,"predicted_n":4,"prompt_ms":1.5}`
 	want := hearth.Usage{PromptTokens: 5, CachedTokens: 3, CompletionTokens: 4, Reported: true}
@@ -169,7 +169,8 @@ func TestTimings(t *testing.T) {
 		passed bool
 	}{
 		{"at the end", []string{`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],` + timed + `}`}, want, false},
-		{"in the middle", []string{`{"choices":[{"index":0,"delta":{"content":"a"}}],` + timed + `}`}, hearth.Usage{}, false},
+		{"in the middle", []string{`{"choices":[{"index":0,"delta":{"content":"a"}}],` + timed + `}`}, want, false},
+		{"in the middle, after usage", []string{`{"choices":[{"index":0,"delta":{"content":"a"}}]` + usage + `}`, `{"choices":[{"index":0,"delta":{"content":"a"}}],` + timed + `}`}, told, false},
 		{"beside usage", []string{`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],` + timed + usage + `}`}, told, false},
 		{"after usage", []string{`{"choices":[]` + usage + `}`, `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],` + timed + `}`}, told, false},
 		{"before usage", []string{`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],` + timed + `}`, `{"choices":[]` + usage + `}`}, told, false},

@@ -125,7 +125,8 @@ var vendors = []vendor{
 		whole: `{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi there"},"finish_reason":"stop"}],"usage":{"prompt_tokens":19,"completion_tokens":13,"total_tokens":32,"cached_tokens":10}}`,
 	},
 	{
-		name: "OpenRouter behind us", text: "hi there", thought: "hm", finish: "stop", native: "STOP", usage: counts(2, 3),
+		name: "OpenRouter behind us", text: "hi there", thought: "hm", finish: "stop", native: "STOP",
+		usage: hearth.Usage{PromptTokens: 2, CompletionTokens: 3, Reported: true, Cost: "0.1"},
 		stream: []string{
 			`{"id":"gen-1","provider":"Google","model":"m","object":"chat.completion.chunk","created":1,"choices":[{"index":0,"delta":{"role":"assistant","content":"","reasoning":"hm","reasoning_details":[{"type":"reasoning.summary","summary":"hm","format":"x","index":0}]},"finish_reason":null,"native_finish_reason":null,"logprobs":null}]}`,
 			`{"id":"gen-1","provider":"Google","model":"m","object":"chat.completion.chunk","created":1,"choices":[{"index":0,"delta":{"role":"assistant","content":"hi there"},"finish_reason":"stop","native_finish_reason":"STOP","logprobs":null}]}`,

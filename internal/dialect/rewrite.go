@@ -30,6 +30,7 @@ type rewriter struct {
 
 	spare  hearth.Usage // counts found elsewhere than in the usage object
 	timed  hearth.Usage // as llama-server's timings tell it
+	native nativeCounts // as Ollama's own API tells it
 	silent reason       // of a choice of a whole answer for which the upstream gave none
 
 	bodyEnd, callsEnd int // where the delta of the choice being written ends, and its list of calls; 0 = it has none
@@ -93,15 +94,29 @@ func (r *rewriter) object(dst []byte) []byte {
 				dst = appendMember(dst, key, v)
 			}
 		case "usage":
+			first := !r.fact.Usage.Reported
 			r.fact.Usage = r.usage(r.fact.Usage)
+			if r.stamp.PassUsage && first && r.chunk && r.fact.Usage.Reported {
+				dst = appendCounts(dst, r.fact.Usage)
+			}
+		case "usageMetadata": // Google's own API
+			r.kind()
+			from := r.i
+			r.spare = r.usage(r.spare)
+			dst = appendMember(dst, key, r.b[from:max(from, min(r.i, len(r.b)))])
+		case "prompt_eval_count", "eval_count":
+			v := r.value()
+			r.native.note(name(key), v)
+			dst = appendMember(dst, key, v)
 		case "timings":
 			v := r.value()
 			u, ok := timings(v)
-			if !ok {
+			if !ok || r.stamp.PassTimings && r.chunk {
 				dst = appendMember(dst, key, v)
-				continue
 			}
-			r.timed = u
+			if ok {
+				r.timed = u
+			}
 		case "x_groq":
 			v := r.value()
 			r.groq(v)

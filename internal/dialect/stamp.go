@@ -18,6 +18,11 @@ type Stamp struct {
 	// Tools are the names of the functions that the request offers; none = not known.
 	Tools []string
 
+	// Running says how the upstream was asked to tell with each chunk what has been used so far.
+	Running hearth.Running
+	// PassUsage and PassTimings: the caller asked for such counts, and sees them.
+	PassUsage, PassTimings bool
+
 	upstreamID string
 	theirs     int64  // the time in the upstream's chunks, which our own chunks repeat
 	vendor     string // last vendor word seen in native form, so that it is not copied again
@@ -25,8 +30,11 @@ type Stamp struct {
 	called     uint64 // choices (0–63) that have called a tool
 	cut        uint64 // choices (0–63) that ended before they were complete: at the output limit, for one
 	calls      []call
-	kept       int  // bytes of arguments in calls
-	counted    bool // usage was reported
+	kept       int                  // bytes of arguments in calls
+	counted    bool                 // usage was reported
+	timed      bool                 // timings were
+	zeroth     hearth.Usage         // running counts of choice 0
+	further    map[int]hearth.Usage // and of the others; nil = there is none yet
 }
 
 // Chunk is what one chunk of an upstream's stream said.
@@ -36,6 +44,7 @@ type Chunk struct {
 	Choice         int            // the highest number of a choice in it, up to 127
 	Finish, Native string         // finish reason in OpenAI's words and in the upstream's; "" = none
 	Usage          hearth.Usage   // Reported if the chunk carried usable counts
+	Running        bool           // Usage is a count on the way: it does not say that the answer is complete
 	UpstreamID     string         // the upstream's id of the answer
 	Err            *UpstreamError // the chunk is an in-band error; nothing was appended
 	Whole          bool           // a choice has a message and no delta: see [Stamp.AppendWhole]

@@ -14,9 +14,10 @@ type tokenCounts struct {
 	input, output              int64 // in the words of Anthropic and of OpenAI's newer API
 	cached, written, reasoning int64
 	read, created              int64 // Anthropic's words for cached and written; its input does not include them
+	candidates, thoughts, tool int64 // Google's words for what was made, thought, and given to tools; none includes another
 }
 
-var noCounts = tokenCounts{-1, -1, -1, -1, -1, -1, -1, -1, -1, -1}
+var noCounts = tokenCounts{-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1}
 
 // usage reads the usage object that comes next. Without usable counts it returns before.
 func (s *scan) usage(before hearth.Usage) hearth.Usage {
@@ -25,37 +26,67 @@ func (s *scan) usage(before hearth.Usage) hearth.Usage {
 		return before
 	}
 	t := noCounts
+	var p price
 	s.open()
 	for key, ok := s.key(); ok; key, ok = s.key() {
-		switch string(name(key)) {
-		case "prompt_tokens":
-			s.count(&t.prompt)
-		case "completion_tokens":
-			s.count(&t.completion)
-		case "total_tokens":
-			s.count(&t.total)
-		case "input_tokens":
-			s.count(&t.input)
-		case "output_tokens":
-			s.count(&t.output)
-		case "prompt_cache_hit_tokens", "cached_tokens": // DeepSeek; Moonshot
-			s.count(&t.cached)
-		case "cache_read_input_tokens":
-			s.count(&t.read)
-		case "cache_creation_input_tokens":
-			s.count(&t.created)
-		case "reasoning_tokens": // Perplexity
-			s.count(&t.reasoning)
-		case "prompt_tokens_details", "completion_tokens_details", "input_tokens_details", "output_tokens_details":
+		switch word := name(key); string(word) {
+		case "prompt_tokens_details", "prompt_token_details", "completion_tokens_details", "input_tokens_details", "output_tokens_details":
 			s.details(&t)
+		case "cost":
+			p.said = s.cost()
+		case "estimated_cost": // DeepInfra
+			p.estimated = money(s.value())
+		case "cost_in_usd_ticks": // xAI
+			p.ticks = money(s.value())
+		case "cost_details":
+			p.details(s)
+		case "is_byok":
+			p.own = string(s.value()) == "true"
 		default:
-			s.value()
+			if n := t.named(word); n != nil {
+				s.count(n)
+			} else {
+				s.value()
+			}
 		}
 	}
-	if u, ok := t.usage(); ok && !s.bad {
-		return u
+	u, ok := t.usage()
+	if !ok || s.bad {
+		return before
 	}
-	return before
+	u.Cost = p.text()
+	return u
+}
+
+// named is the count that a key of a usage object stands for, nil for none.
+func (t *tokenCounts) named(key []byte) *int64 {
+	switch string(key) {
+	case "prompt_tokens", "promptTokenCount":
+		return &t.prompt
+	case "completion_tokens":
+		return &t.completion
+	case "total_tokens", "totalTokenCount":
+		return &t.total
+	case "input_tokens":
+		return &t.input
+	case "output_tokens":
+		return &t.output
+	case "prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens", "cachedContentTokenCount": // DeepSeek; Moonshot; Mistral; Google
+		return &t.cached
+	case "cache_read_input_tokens":
+		return &t.read
+	case "cache_creation_input_tokens":
+		return &t.created
+	case "reasoning_tokens": // Perplexity
+		return &t.reasoning
+	case "candidatesTokenCount":
+		return &t.candidates
+	case "thoughtsTokenCount":
+		return &t.thoughts
+	case "toolUsePromptTokenCount":
+		return &t.tool
+	}
+	return nil
 }
 
 func (s *scan) details(t *tokenCounts) {
@@ -68,7 +99,7 @@ func (s *scan) details(t *tokenCounts) {
 		switch string(name(key)) {
 		case "cached_tokens":
 			s.count(&t.cached)
-		case "cache_write_tokens", "cache_creation_tokens":
+		case "cache_write_tokens", "cache_creation_tokens", "cache_creation_input_tokens": // OpenRouter; others; Alibaba
 			s.count(&t.written)
 		case "reasoning_tokens":
 			s.count(&t.reasoning)
@@ -112,6 +143,7 @@ func (t *tokenCounts) usage() (hearth.Usage, bool) {
 // translate fills prompt, completion, cached, written and reasoning from the vendors' words, so that prompt holds all
 // tokens of the prompt and completion all that were made.
 func (t *tokenCounts) translate() {
+	t.google()
 	apart := t.prompt < 0 && (t.read >= 0 || t.created >= 0)
 	if t.prompt < 0 {
 		t.prompt = t.input
@@ -144,6 +176,16 @@ func (t *tokenCounts) translate() {
 	case t.reasoning < 0: // Google counts thoughts in the total only
 		t.reasoning = rest
 		t.completion += rest
+	}
+}
+
+// google adds up what Google's own API counts apart. What nothing was made of yet has no count of candidates.
+func (t *tokenCounts) google() {
+	if t.completion < 0 && (t.candidates >= 0 || t.thoughts >= 0) {
+		t.completion = max(t.candidates, 0) + max(t.thoughts, 0)
+		t.reasoning = max(t.reasoning, t.thoughts)
+		t.prompt += max(t.tool, 0)
+		t.total = -1 // it has told everything
 	}
 }
 
@@ -191,21 +233,6 @@ func (r *rewriter) groq(v []byte) {
 			s.value()
 		}
 	}
-}
-
-// settleUsage falls back to counts found elsewhere than in the usage object. llama-server's timings are an answer's
-// only in its last chunk, and never in the place of usage.
-func (r *rewriter) settleUsage() {
-	f := &r.fact
-	switch {
-	case f.Usage.Reported:
-	case r.spare.Reported:
-		f.Usage = r.spare
-	case f.Finish != "" && !r.stamp.counted:
-		f.Usage = r.timed
-		return
-	}
-	r.stamp.counted = r.stamp.counted || f.Usage.Reported
 }
 
 // AppendUsage appends the usage object: the upstream's counts, and what they cost. Amounts are JSON numbers that

@@ -21,6 +21,7 @@ type Stream struct {
 	Finish     string // finish reason, "" if none came
 	Native     string // the upstream's own word for it
 	UpstreamID string
+	Unbilled   int // content-bearing events for the caller that Usage does not cover
 
 	// Begin is called once, right before Copy writes for the first time, nil = nothing is to be done then. It may wait for
 	// the caller like a write does: an engine is read on meanwhile. Its error is that of the write.
@@ -121,8 +122,11 @@ func (s *Stream) next() (step, error) {
 
 // note keeps the facts of a chunk. Usage may come in any chunk; the last wins.
 func (s *Stream) note(c *dialect.Chunk) step {
-	if c.Usage.Reported {
-		s.Usage = c.Usage
+	if c.Content {
+		s.Unbilled++
+	}
+	if c.Usage.Reported { // what it counts includes the chunk it came in
+		s.Usage, s.Unbilled = c.Usage, 0
 	}
 	if s.UpstreamID == "" {
 		s.UpstreamID = c.UpstreamID
@@ -147,7 +151,7 @@ func (s *Stream) note(c *dialect.Chunk) step {
 		// count, and no sign that the answer is complete.
 		s.said = false
 		return stepContent
-	case c.Usage.Reported:
+	case c.Usage.Reported && !c.Running:
 		s.said = true
 	}
 	return stepNothing
