@@ -91,11 +91,12 @@ func (b *builder) empty() *hearth.Error {
 	e.Requested = b.Request.Models
 	return e
 }
+
 // staleRetry is what a caller is told to wait when nothing but exchange rates that are too old stands in the way: about as
 // long as until they are fetched again.
 const staleRetry = time.Minute
 
-
+func (b *builder) coolingError() *hearth.Error {
 	if b.failed.back.IsZero() {
 		e := hearth.Errorf(hearth.ErrCoolingDown, "every endpoint that could serve this request is priced in %s, and its exchange rate to %s is older than allowed; "+
 			"the operator finds in the log why it was not fetched, and can set one under exchange_rates or stale: allow under exchange_sources",
@@ -103,7 +104,6 @@ const staleRetry = time.Minute
 		e.RetryAfter = staleRetry
 		return e
 	}
-func (b *builder) coolingError() *hearth.Error {
 	why := "rate limited by its provider"
 	if b.failed.cooled {
 		why = "cooling down after failures"
