@@ -30,7 +30,9 @@ type policyFlags struct {
 	Providers    *string `placeholder:"A,B" help:"Providers the key may use, by slug or slug/variant; local-gpu is your own slots; \"\" is all."`
 	LocalOnly    *bool   `negatable:"" help:"Requests with the key never leave the house."`
 	EarlyHeaders *string `placeholder:"20s" help:"Begin the answer to a stream after so much waiting (see early_headers in the configuration); 0s is never, \"\" as the configuration says."`
-	Limit        *string `placeholder:"AMOUNT" help:"What the key may spend in all, in the billing currency; 0 is no limit."`
+	Limit        *string `placeholder:"AMOUNT" help:"What the key may spend, in the billing currency; 0 is no limit."`
+	LimitReset   *string `placeholder:"PERIOD" help:"When its limits begin anew, in the configured time zone: daily, weekly (on Monday), monthly or never."`
+	External     *string `name:"external-limit" placeholder:"AMOUNT" help:"What the key may spend at external providers, in the same period; after that own slots go on. 0 is no limit."`
 }
 
 // change reads the flags.
@@ -39,12 +41,42 @@ func (f policyFlags) change() (c hearth.KeyChange, err error) {
 	if c.EarlyHeaders, err = wait(f.EarlyHeaders); err != nil {
 		return c, err
 	}
-	if f.Limit == nil {
-		return c, nil
+	if c.Limit, err = limit("--limit", f.Limit); err != nil {
+		return c, err
 	}
-	limit, err := amount(*f.Limit)
-	c.Limit = &limit
+	if c.ExternalLimit, err = limit("--external-limit", f.External); err != nil {
+		return c, err
+	}
+	c.LimitReset, err = period(f.LimitReset)
 	return c, err
+}
+
+// period reads the name of a period; an empty text is never.
+func period(text *string) (*hearth.Period, error) {
+	if text == nil {
+		return nil, nil
+	}
+	p := hearth.Period(strings.TrimSpace(*text))
+	switch p {
+	case hearth.Daily, hearth.Weekly, hearth.Monthly, hearth.Forever:
+	case "never":
+		p = hearth.Forever
+	default:
+		return nil, errors.New("--limit-reset must be daily, weekly, monthly or never")
+	}
+	return &p, nil
+}
+
+// limit reads the amount of a flag; nil if it is not given.
+func limit(flag string, text *string) (*hearth.Nano, error) {
+	if text == nil {
+		return nil, nil
+	}
+	n, err := amount(*text)
+	if err != nil {
+		return nil, fmt.Errorf("%s %w", flag, err)
+	}
+	return &n, nil
 }
 
 // wait reads the early headers of a key: 0s is never, as in the configuration, and an empty text the configuration's own.
@@ -81,7 +113,7 @@ func names(text *string) *[]string {
 
 // amount reads an amount of money exactly; an empty one is 0.
 func amount(text string) (n hearth.Nano, err error) {
-	const remedy = "--limit must be an amount in the billing currency, such as 5 or 2.50"
+	const remedy = "must be an amount in the billing currency, such as 5 or 2.50"
 	text = strings.TrimSpace(text)
 	if text == "" {
 		return 0, nil
@@ -154,10 +186,29 @@ func (c *keysListCmd) Run(ctx context.Context, std streams) error {
 				state = "disabled"
 			}
 			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", key.ID, key.Label, key.Name, role, state,
-				key.CreatedAt.Local().Format(time.DateTime), sums(spent[key.ID], cfg.Currency), policy(key, cfg.Currency))
+				key.CreatedAt.Local().Format(time.DateTime), spending(spent[key.ID], &key, cfg.Currency), policy(key, cfg.Currency))
 		}
 		return tw.Flush()
 	})
+}
+
+// periods are the words for the present periods.
+var periods = map[hearth.Period]string{hearth.Daily: "today", hearth.Weekly: "this week", hearth.Monthly: "this month"}
+
+// spending is what a key spent, and of that what its limits count.
+func spending(s app.KeySpend, k *hearth.Key, currency string) string {
+	text := sums(s.Ever, currency)
+	var parts []string
+	if word := periods[k.LimitReset]; word != "" && (k.Limit > 0 || k.ExternalLimit > 0) {
+		parts = append(parts, s.Period[currency].String()+" "+word)
+	}
+	if k.ExternalLimit > 0 {
+		parts = append(parts, s.External[currency].String()+" of it external")
+	}
+	if len(parts) > 0 {
+		text += " (" + strings.Join(parts, ", ") + ")"
+	}
+	return text
 }
 
 // sums are what a key spent: in the billing currency, and in those that were it before.
@@ -195,9 +246,26 @@ func policy(k hearth.Key, currency string) string {
 		parts = append(parts, "no early headers")
 	}
 	if k.Limit > 0 {
-		parts = append(parts, "up to "+k.Limit.String()+" "+currency+" in all")
+		parts = append(parts, "up to "+k.Limit.String()+" "+currency+" "+per(k.LimitReset))
+	}
+	if k.ExternalLimit > 0 {
+		parts = append(parts, "up to "+k.ExternalLimit.String()+" "+currency+" at external providers "+per(k.LimitReset))
 	}
 	return strings.Join(parts, "; ")
+}
+
+// per says in which time a limit may be spent.
+func per(p hearth.Period) string {
+	switch p {
+	case hearth.Daily:
+		return "a day"
+	case hearth.Weekly:
+		return "a week"
+	case hearth.Monthly:
+		return "a month"
+	case hearth.Forever:
+	}
+	return "in all"
 }
 
 type keysSetCmd struct {
@@ -213,7 +281,7 @@ func (c *keysSetCmd) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	if change == (hearth.KeyChange{}) {
-		return errors.New("nothing is to be changed: say what with --models, --providers, --local-only, --early-headers or --limit")
+		return errors.New("nothing is to be changed: say what with --models, --providers, --local-only, --early-headers, --limit, --limit-reset or --external-limit")
 	}
 	return c.with(ctx, func(k *app.Keys, cfg *config.Config) error {
 		key, err := k.Change(ctx, c.Key, change)

@@ -31,6 +31,17 @@ func checkPolicy(k hearth.Key) (hearth.Key, error) {
 	if k.Limit < 0 {
 		return k, hearth.Invalid("limit", "the spend limit of a key must not be negative; 0 is none")
 	}
+	if k.ExternalLimit < 0 {
+		return k, hearth.Invalid("external_limit", "what a key may spend at external providers must not be negative; 0 is no limit")
+	}
+	switch k.LimitReset {
+	case hearth.Forever, hearth.Daily, hearth.Weekly, hearth.Monthly:
+	default:
+		return k, hearth.Invalid("limit_reset", "the limits of a key begin anew daily, weekly, monthly or never")
+	}
+	if c := k.Currency; c != "" && (len(c) != 3 || strings.Trim(c, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "") {
+		return k, hearth.Invalid("currency", "the currency of a key must be a three-letter ISO code, such as USD")
+	}
 	if k.LocalOnly && len(k.Providers) > 0 && !slices.ContainsFunc(k.Providers, local) {
 		return k, hearth.Invalid("providers", "a local-only key that may use external providers only could use nothing: allow %s too, or let it leave the house", hearth.LocalSlug)
 	}

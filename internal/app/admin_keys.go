@@ -20,25 +20,29 @@ import (
 const maxAdmin = 16 << 20
 
 type keyWire struct {
-	ID           string                 `json:"id"`
-	Name         string                 `json:"name"`
-	Label        string                 `json:"label"`
-	Admin        bool                   `json:"admin"`
-	Disabled     bool                   `json:"disabled"`
-	CreatedAt    time.Time              `json:"created_at"`
-	Models       []string               `json:"models"`
-	Providers    []string               `json:"providers"`
-	LocalOnly    bool                   `json:"local_only"`
-	EarlyHeaders int64                  `json:"early_headers"` // nanoseconds
-	Limit        hearth.Nano            `json:"limit"`
-	Spent        map[string]hearth.Nano `json:"spent,omitempty"` // in a list
-	Plain        string                 `json:"plain,omitempty"` // of a key that was just made
+	ID            string        `json:"id"`
+	Name          string        `json:"name"`
+	Label         string        `json:"label"`
+	Admin         bool          `json:"admin"`
+	Disabled      bool          `json:"disabled"`
+	CreatedAt     time.Time     `json:"created_at"`
+	Models        []string      `json:"models"`
+	Providers     []string      `json:"providers"`
+	LocalOnly     bool          `json:"local_only"`
+	EarlyHeaders  int64         `json:"early_headers"` // nanoseconds
+	Limit         hearth.Nano   `json:"limit"`
+	LimitReset    hearth.Period `json:"limit_reset"`
+	ExternalLimit hearth.Nano   `json:"external_limit"`
+	Currency      string        `json:"currency"`
+	Spent         KeySpend      `json:"spent,omitzero"`  // in a list
+	Plain         string        `json:"plain,omitempty"` // of a key that was just made
 }
 
 func toWire(k hearth.Key) keyWire {
 	return keyWire{
 		ID: k.ID, Name: k.Name, Label: k.Label, Admin: k.Admin, Disabled: k.Disabled, CreatedAt: k.CreatedAt,
 		Models: k.Models, Providers: k.Providers, LocalOnly: k.LocalOnly, EarlyHeaders: int64(k.EarlyHeaders), Limit: k.Limit,
+		LimitReset: k.LimitReset, ExternalLimit: k.ExternalLimit, Currency: k.Currency,
 	}
 }
 
@@ -46,23 +50,28 @@ func (w *keyWire) key() hearth.Key {
 	return hearth.Key{
 		ID: w.ID, Name: w.Name, Label: w.Label, Admin: w.Admin, Disabled: w.Disabled, CreatedAt: w.CreatedAt,
 		Models: w.Models, Providers: w.Providers, LocalOnly: w.LocalOnly, EarlyHeaders: time.Duration(w.EarlyHeaders), Limit: w.Limit,
+		LimitReset: w.LimitReset, ExternalLimit: w.ExternalLimit, Currency: w.Currency,
 	}
 }
 
 // changeWire asks for a change of the key Which names; with Disable it is that one.
 type changeWire struct {
-	Which        string       `json:"which"`
-	Disable      bool         `json:"disable"`
-	Models       *[]string    `json:"models"`
-	Providers    *[]string    `json:"providers"`
-	LocalOnly    *bool        `json:"local_only"`
-	EarlyHeaders *int64       `json:"early_headers"` // nanoseconds
-	Limit        *hearth.Nano `json:"limit"`
+	Which         string         `json:"which"`
+	Disable       bool           `json:"disable"`
+	Models        *[]string      `json:"models"`
+	Providers     *[]string      `json:"providers"`
+	LocalOnly     *bool          `json:"local_only"`
+	EarlyHeaders  *int64         `json:"early_headers"` // nanoseconds
+	Limit         *hearth.Nano   `json:"limit"`
+	LimitReset    *hearth.Period `json:"limit_reset"`
+	ExternalLimit *hearth.Nano   `json:"external_limit"`
+	Currency      *string        `json:"currency"`
 }
 
 func (w *changeWire) change() hearth.KeyChange {
 	return hearth.KeyChange{
 		Models: w.Models, Providers: w.Providers, LocalOnly: w.LocalOnly, EarlyHeaders: (*time.Duration)(w.EarlyHeaders), Limit: w.Limit,
+		LimitReset: w.LimitReset, ExternalLimit: w.ExternalLimit, Currency: w.Currency,
 	}
 }
 
@@ -123,7 +132,7 @@ func (a *App) adminRoutes(h http.Handler) http.Handler {
 }
 
 // keys are the keys as this gateway knows them.
-func (a *App) keys() *directKeys { return &directKeys{a.Accounts, a.store, a.Catalog()} }
+func (a *App) keys() *directKeys { return &directKeys{a.Accounts, a.store, a.Catalog(), a.now.Load().options.Zone} }
 
 // alter disables or changes a key.
 func (k *directKeys) alter(ctx context.Context, w changeWire) (hearth.Key, error) {

@@ -161,14 +161,12 @@ func (k socketKeys) List(ctx context.Context) ([]hearth.Key, error) {
 	return keys, err
 }
 
-// Spent is what every key spent, by key id and currency.
-func (k socketKeys) Spent(ctx context.Context) (map[string]map[string]hearth.Nano, error) {
+// Spent is what every key spent, by key id.
+func (k socketKeys) Spent(ctx context.Context) (map[string]KeySpend, error) {
 	list, err := k.wires(ctx)
-	by := make(map[string]map[string]hearth.Nano, len(list))
+	by := make(map[string]KeySpend, len(list))
 	for _, w := range list {
-		if len(w.Spent) > 0 {
-			by[w.ID] = w.Spent
-		}
+		by[w.ID] = w.Spent
 	}
 	return by, err
 }
@@ -184,6 +182,7 @@ func (k socketKeys) Create(ctx context.Context, key hearth.Key) (plain string, m
 func (k socketKeys) Change(ctx context.Context, which string, c hearth.KeyChange) (hearth.Key, error) {
 	return k.patch(ctx, changeWire{
 		Which: which, Models: c.Models, Providers: c.Providers, LocalOnly: c.LocalOnly, EarlyHeaders: (*int64)(c.EarlyHeaders), Limit: c.Limit,
+		LimitReset: c.LimitReset, ExternalLimit: c.ExternalLimit, Currency: c.Currency,
 	})
 }
 

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"myip.co.kr/hearth"
 	"myip.co.kr/hearth/internal/account"
 	"myip.co.kr/hearth/internal/config"
+	"myip.co.kr/hearth/internal/ledger"
 	"myip.co.kr/hearth/internal/store"
 	"myip.co.kr/hearth/internal/suggest"
 )
@@ -25,8 +28,8 @@ type Keys struct {
 type keyBook interface {
 	// List reads all keys, oldest first.
 	List(ctx context.Context) ([]hearth.Key, error)
-	// Spent is what every key spent, by key id and currency.
-	Spent(ctx context.Context) (map[string]map[string]hearth.Nano, error)
+	// Spent is what every key spent, by key id.
+	Spent(ctx context.Context) (map[string]KeySpend, error)
 	// Create makes a key as Accounts does. Its models and providers must be there; an alias becomes the model it stands for.
 	Create(ctx context.Context, key hearth.Key) (plain string, made hearth.Key, err error)
 	// Change changes a key as Accounts does. Models and providers that are to be new must be there.
@@ -58,10 +61,15 @@ type directKeys struct {
 	*account.Accounts
 	store   *store.Store
 	catalog *hearth.Catalog
+	zone    *time.Location
 }
 
 func openDirect(ctx context.Context, cfg *config.Config) (*directKeys, error) {
 	catalog, err := cfg.Catalog()
+	if err != nil {
+		return nil, err
+	}
+	zone, err := cfg.Location()
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +82,7 @@ func openDirect(ctx context.Context, cfg *config.Config) (*directKeys, error) {
 		_ = st.Close() // the first error is the one to tell
 		return nil, err
 	}
-	return &directKeys{acc, st, catalog}, nil
+	return &directKeys{acc, st, catalog, zone}, nil
 }
 
 // Close closes the database.
@@ -86,21 +94,56 @@ func (k *directKeys) Close() error {
 	return nil
 }
 
-// Spent is what every key spent, by key id and currency: all that its limit counts, but for what requests in flight hold
-// back and what a gateway recorded in the last moment.
-func (k *directKeys) Spent(ctx context.Context) (map[string]map[string]hearth.Nano, error) {
-	totals, err := k.store.Totals(ctx)
+// KeySpend is what a key spent, by currency.
+type KeySpend struct {
+	Ever     map[string]hearth.Nano `json:"ever,omitempty"`
+	Period   map[string]hearth.Nano `json:"period,omitempty"`   // in the present period of its limits
+	External map[string]hearth.Nano `json:"external,omitempty"` // of Period, at external providers
+}
+
+func (s *KeySpend) add(d store.DaySpend, present bool) {
+	sums := []*map[string]hearth.Nano{&s.Ever}
+	if present {
+		sums = append(sums, &s.Period)
+		if d.External {
+			sums = append(sums, &s.External)
+		}
+	}
+	for _, m := range sums {
+		if *m == nil {
+			*m = make(map[string]hearth.Nano)
+		}
+		sum, err := (*m)[d.Currency].Add(d.Cost)
+		if err != nil {
+			sum = math.MaxInt64
+		}
+		(*m)[d.Currency] = sum
+	}
+}
+
+// Spent is what every key spent, by key id: all that its limits count, but for what requests in flight hold back and what
+// a gateway recorded in the last moment.
+func (k *directKeys) Spent(ctx context.Context) (map[string]KeySpend, error) {
+	keys, err := k.List(ctx)
 	if err != nil {
 		return nil, err
 	}
-	by := make(map[string]map[string]hearth.Nano)
-	for _, t := range totals {
-		if by[t.KeyID] == nil {
-			by[t.KeyID] = make(map[string]hearth.Nano)
-		}
-		by[t.KeyID][t.Currency] = t.Cost
+	now := time.Now().In(k.zone)
+	type window struct{ first, last string }
+	windows := make(map[string]window, len(keys))
+	for _, key := range keys {
+		first, last := ledger.Window(key.LimitReset, now)
+		windows[key.ID] = window{first, last}
 	}
-	return by, nil
+	by := make(map[string]KeySpend)
+	err = k.store.EachDay(ctx, "", "9999-12-31", func(d store.DaySpend) error {
+		w := windows[d.KeyID]
+		s := by[d.KeyID]
+		s.add(d, w.first <= d.Day && d.Day <= w.last)
+		by[d.KeyID] = s
+		return nil
+	})
+	return by, err
 }
 
 // Create makes a key as Accounts does. Its models and providers must be there; an alias becomes the model it stands for.

@@ -91,6 +91,6 @@ func TestKeys_Spent(t *testing.T) {
 	user := keys[slices.IndexFunc(keys, func(k hearth.Key) bool { return k.Name == "first user key" })]
 	eventually(t, "the cost of the request is shown", func() bool {
 		spent, err := k.Spent(t.Context())
-		return err == nil && len(spent) == 1 && len(spent[user.ID]) == 1 && spent[user.ID]["KRW"].Decimal().InexactFloat64() == cost
+		return err == nil && len(spent) == 1 && len(spent[user.ID].Ever) == 1 && spent[user.ID].Ever["KRW"].Decimal().InexactFloat64() == cost
 	})
 }

@@ -75,8 +75,7 @@ func (b *builder) empty() *hearth.Error {
 	case hearth.StageHealth:
 		e = b.coolingError()
 	case hearth.StageCredits:
-		e = hearth.Errorf(hearth.ErrInsufficientCredits, "the key has %s %s left and the request could cost up to %s; lower max_tokens or raise the key's limit",
-			max(*b.Left, 0), b.Views.Catalog.Currency, amount(b.failed.cheapest))
+		e = b.creditsError()
 	default:
 		e = hearth.Errorf(hearth.ErrNoEndpoints, "no endpoint may serve this request")
 	}
@@ -112,6 +111,17 @@ func (b *builder) coolingError() *hearth.Error {
 	e := hearth.Errorf(hearth.ErrCoolingDown, "every endpoint that could serve this request is %s; retry in %s", why, wholeSeconds(back))
 	e.RetryAfter = back
 	return e
+}
+
+// creditsError is about the limit that bounds the cheapest candidate.
+func (b *builder) creditsError() *hearth.Error {
+	currency, cost := b.Views.Catalog.Currency, amount(b.failed.cheapest)
+	if b.Left == nil || b.LeftExternal != nil && b.failed.cheapest <= left(*b.Left) {
+		return hearth.Errorf(hearth.ErrInsufficientCredits, "%s %s may still be spent at external providers and the request could cost up to %s there; lower max_tokens, raise the external limit, or use a model that own slots serve",
+			max(*b.LeftExternal, 0), currency, cost)
+	}
+	return hearth.Errorf(hearth.ErrInsufficientCredits, "the key has %s %s left and the request could cost up to %s; lower max_tokens or raise the key's limit",
+		max(*b.Left, 0), currency, cost)
 }
 
 // incapableError is about the size of the prompt if a shorter one could be served, else about what is lacking.

@@ -50,13 +50,25 @@ func (b *builder) filter(c *hearth.Candidate) *out {
 		}
 		c.LastResort, b.cooled = true, true
 	}
-	if b.Left != nil {
-		if worst := b.worst(c); worst > left(*b.Left) {
-			b.failed.unaffordable(worst)
-			return &out{hearth.StageCredits, "could cost up to " + amount(worst) + ", more than what the key has left", hearth.SkipOverBudget}
-		}
+	if b.Left != nil || b.LeftExternal != nil && !e.Local() {
+		return b.unaffordable(c)
 	}
 	return nil
+}
+
+// unaffordable compares what the request may cost at the candidate with what the limits leave.
+func (b *builder) unaffordable(c *hearth.Candidate) *out {
+	worst, than := b.worst(c), ""
+	switch {
+	case b.Left != nil && worst > left(*b.Left):
+		than = "the key has left"
+	case b.LeftExternal != nil && !c.Endpoint.Local() && worst > left(*b.LeftExternal):
+		than = "may still be spent at external providers"
+	default:
+		return nil
+	}
+	b.failed.unaffordable(worst)
+	return &out{hearth.StageCredits, "could cost up to " + amount(worst) + ", more than what " + than, hearth.SkipOverBudget}
 }
 
 // keyBars says why the API key may not use the endpoint.

@@ -67,11 +67,10 @@ func Open(ctx context.Context, j *journal.Journal, s *store.Store, log *slog.Log
 	if err := l.catchUp(ctx); err != nil {
 		return nil, fmt.Errorf("open ledger: %w", err)
 	}
-	totals, err := s.Totals(ctx)
-	if err != nil {
+	l.purses = newPurses()
+	if err := l.purses.read(ctx, s); err != nil {
 		return nil, fmt.Errorf("open ledger: %w", err)
 	}
-	l.purses = newPurses(totals)
 	var run context.Context
 	run, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go l.applyLoop(run)

@@ -48,27 +48,19 @@ func (r *Relay) build(req *http.Request, x *exchange) (hearth.Chain, *hearth.Err
 	return ch, err
 }
 
-// input is what a chain is made from now.
-func (r *Relay) input(q *hearth.Request, key *hearth.Key) chain.Input {
+// input is what a chain is made from now, for a request that arrived at an instant.
+func (r *Relay) input(q *hearth.Request, key *hearth.Key, arrived time.Time) chain.Input {
 	v := chain.Views{Catalog: r.catalog, Slots: r.fleet.Views(r.catalog.Slots, nil), Health: r.health.View()}
 	if r.windows != nil {
 		v.Speeds = r.windows.Speeds()
 	}
-	return chain.Input{
-		Request: q, Key: key, Views: v, Now: time.Now(), Left: r.left(key), LastResort: r.opt.LastResort, FetchMedia: r.media != nil,
+	in := chain.Input{Request: q, Key: key, Views: v, Now: time.Now(), LastResort: r.opt.LastResort, FetchMedia: r.media != nil}
+	if key != nil && r.ledger != nil {
+		w := r.wallet(key, arrived)
+		left := r.ledger.Left(&w)
+		in.Left, in.LeftExternal = left.All, left.External
 	}
-}
-
-// left is what the key may still spend, nil = as much as it likes.
-func (r *Relay) left(key *hearth.Key) *hearth.Nano {
-	if key == nil || r.ledger == nil {
-		return nil
-	}
-	left, limited := r.ledger.Left(key, r.catalog.Currency)
-	if !limited {
-		return nil
-	}
-	return &left
+	return in
 }
 
 // count lets the engine behind a ready slot count the prompt that seemed too long for it, and puts the count into what
@@ -112,7 +104,7 @@ func (r *Relay) Explain(raw []byte, key *hearth.Key) (Explained, error) {
 	if err != nil {
 		return Explained{}, err
 	}
-	x := Explained{In: r.input(&chat.Request, key)}
+	x := Explained{In: r.input(&chat.Request, key, time.Now().In(r.opt.Zone))}
 	x.Chain, x.Err = chain.Build(x.In)
 	if x.Err != nil && (x.Err.Type == hearth.ErrModelNotFound || x.Err.Type == hearth.ErrInvalidRequest) {
 		return Explained{}, x.Err

@@ -10,6 +10,7 @@ import (
 	"myip.co.kr/hearth/internal/chain"
 	"myip.co.kr/hearth/internal/dialect"
 	"myip.co.kr/hearth/internal/health"
+	"myip.co.kr/hearth/internal/ledger"
 	"myip.co.kr/hearth/internal/meter"
 	"myip.co.kr/hearth/internal/routing"
 	"myip.co.kr/hearth/internal/upstream"
@@ -21,7 +22,7 @@ const minPooledForward = 16 << 10
 // forward makes the body that goes to the candidate. Large ones count in the budget for bodies, and are made in kept
 // buffers, which come back when the last reader has left. It is false if the budget is used up.
 func (r *Relay) forward(x *exchange, c *hearth.Candidate, call *upstream.Call) bool {
-	e, limit := c.Endpoint, x.outputCap(c)
+	e, limit := c.Endpoint, r.outputCap(x, c)
 	to := r.target(x, e, limit)
 	if to.StreamUsage && x.chat.Stream {
 		call.Plain = func() (body []byte, done func(), ok bool) {
@@ -79,10 +80,11 @@ func (r *Relay) target(x *exchange, e *hearth.Endpoint, limit int) dialect.Targe
 	return to
 }
 
-// outputCap is the cap on the output that the candidate gets in place of the caller's, 0 = it gets the caller's. A key
-// with a spend limit always sends one: what an answer may cost is held back before.
-func (x *exchange) outputCap(c *hearth.Candidate) int {
-	if c.MaxTokens > 0 || x.key.Limit <= 0 || x.chat.MaxTokens > 0 {
+// outputCap is the cap on the output that the candidate gets in place of the caller's, 0 = it gets the caller's. Where a
+// spend limit bounds the request one is always sent: what an answer may cost is held back before.
+func (r *Relay) outputCap(x *exchange, c *hearth.Candidate) int {
+	w := r.wallet(x.key, x.gen.CreatedAt)
+	if c.MaxTokens > 0 || x.chat.MaxTokens > 0 || !w.Bounds(!c.Endpoint.Local()) {
 		return c.MaxTokens
 	}
 	return worstOutput(x, c)
@@ -93,10 +95,19 @@ func worstOutput(x *exchange, c *hearth.Candidate) int {
 	return cmp.Or(c.MaxTokens, x.chat.MaxTokens, c.Endpoint.MaxOutput, chain.DefaultOutput)
 }
 
-// afford holds back what an attempt at the candidate may cost at most, if the key has a limit. It is false if the key
-// cannot pay for it.
+// wallet is whose money a request of the key spends that arrived at an instant.
+func (r *Relay) wallet(key *hearth.Key, arrived time.Time) ledger.Wallet {
+	return ledger.Wallet{Key: key, Currency: r.catalog.Currency, At: arrived, External: r.opt.ExternalLimit}
+}
+
+// afford holds back what an attempt at the candidate may cost at most, if a limit bounds it. It is false if the limit does
+// not cover it.
 func (r *Relay) afford(x *exchange, c *hearth.Candidate) bool {
-	if x.key.Limit <= 0 {
+	w, external := r.wallet(x.key, x.gen.CreatedAt), !c.Endpoint.Local()
+	if !external {
+		x.hold.Home()
+	}
+	if !w.Bounds(external) {
 		return true
 	}
 	prompt := x.chat.Estimate + x.chat.Images*c.Endpoint.ImageTokens
@@ -104,12 +115,12 @@ func (r *Relay) afford(x *exchange, c *hearth.Candidate) bool {
 	if err != nil {
 		return false
 	}
-	if worst <= x.hold.Amount() {
+	if x.hold.Covers(&w, worst, external) {
 		return true
 	}
 	x.hold.Release()
 	var ok bool
-	x.hold, ok = r.ledger.Hold(x.key, r.catalog.Currency, worst)
+	x.hold, ok = r.ledger.Hold(&w, worst, external)
 	return ok
 }
 

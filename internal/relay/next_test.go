@@ -88,7 +88,7 @@ func TestOvertaken(t *testing.T) {
 					if c.kind == "" && currency == c.currency {
 						spent = paid
 					}
-					if left, _ := s.ledger.Left(s.key, currency); left != limit-spent {
+					if left, _ := s.left(currency); left != limit-spent {
 						t.Errorf("%v %s are left, %v are spent", left, currency, spent)
 					}
 				}

@@ -34,6 +34,8 @@ type Options struct {
 	EarlyHeaders time.Duration  // a stream without a winner by then gets its headers and comments; 0 = never, a key may say otherwise
 	KeepAlive    time.Duration  // between two comments of a silent stream; 0 = 10 s
 	LastResort   bool           // endpoints in cooldown are tried behind everything else of their tier
+	// ExternalLimit bounds what all keys together spend at external providers.
+	ExternalLimit ledger.Budget
 }
 
 // Relay carries requests through their chains. It is safe for concurrent use.

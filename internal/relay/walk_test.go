@@ -268,7 +268,7 @@ func TestMoney(t *testing.T) {
 				s.key.Limit = limit * 1_000_000_000
 				a := s.ask(t.Context(), chat(extra))
 				f(s, a, s.record(a.id))
-				if left, ok := s.ledger.Left(s.key, "KRW"); !ok || left != s.key.Limit-s.record(a.id).Bill.Cost {
+				if left, ok := s.left("KRW"); !ok || left != s.key.Limit-s.record(a.id).Bill.Cost {
 					t.Errorf("left %v", left)
 				}
 			})
@@ -291,7 +291,7 @@ func TestMoney(t *testing.T) {
 			}})
 			s.key.Limit = 2400 * 1_000_000_000
 			time.AfterFunc(time.Second, func() {
-				if _, ok := s.ledger.Hold(s.key, "KRW", 800*1_000_000_000); !ok {
+				if !s.holds(800*1_000_000_000) {
 					t.Error("nothing was left for others")
 				}
 			})
@@ -306,12 +306,12 @@ func TestMoney(t *testing.T) {
 			var left hearth.Nano
 			s := stage(t, Options{}, part{serve: answers})
 			s.peers[0].serve = func(w http.ResponseWriter, r *http.Request) {
-				left, _ = s.ledger.Left(s.key, "KRW")
+				left, _ = s.left("KRW")
 				answers(w, r)
 			}
 			s.key.Limit = 5000 * 1_000_000_000
 			held := func(extra string) hearth.Nano {
-				before, _ := s.ledger.Left(s.key, "KRW")
+				before, _ := s.left("KRW")
 				if a := s.ask(t.Context(), chat(`, "max_tokens": 100`+extra)); a.err != nil {
 					t.Error(a.err)
 				}

@@ -21,9 +21,10 @@ func (s *Store) InsertKey(ctx context.Context, k hearth.Key) error {
 		return fmt.Errorf("insert key %s: %w", k.ID, err)
 	}
 	_, err = s.writer.ExecContext(ctx, `INSERT INTO keys (id, hash, name, label, admin, disabled, created_at,
-		models, providers, local_only, early_headers, spend_limit) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		models, providers, local_only, early_headers, spend_limit, limit_reset, external_limit, currency)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		k.ID, k.Hash[:], k.Name, k.Label, k.Admin, k.Disabled, k.CreatedAt.UnixMilli(),
-		models, providers, k.LocalOnly, k.EarlyHeaders.Milliseconds(), int64(k.Limit))
+		models, providers, k.LocalOnly, k.EarlyHeaders.Milliseconds(), int64(k.Limit), string(k.LimitReset), int64(k.ExternalLimit), k.Currency)
 	if code(err) == codeConflict {
 		return fmt.Errorf("insert key %s: %w", k.ID, ErrKeyExists)
 	}
@@ -53,7 +54,7 @@ func list(names *[]string) (any, error) {
 // Keys reads all keys, oldest first.
 func (s *Store) Keys(ctx context.Context) ([]hearth.Key, error) {
 	rows, err := s.reader.QueryContext(ctx, `SELECT id, hash, name, label, admin, disabled, created_at,
-		models, providers, local_only, early_headers, spend_limit FROM keys ORDER BY created_at, id`)
+		models, providers, local_only, early_headers, spend_limit, limit_reset, external_limit, currency FROM keys ORDER BY created_at, id`)
 	if err != nil {
 		return nil, fmt.Errorf("read keys: %w", err)
 	}
@@ -74,16 +75,17 @@ func (s *Store) Keys(ctx context.Context) ([]hearth.Key, error) {
 
 func scanKey(rows *sql.Rows) (k hearth.Key, err error) {
 	var hash, models, providers []byte
-	var created, early, limit int64
+	var created, early, limit, external int64
 	if err := rows.Scan(&k.ID, &hash, &k.Name, &k.Label, &k.Admin, &k.Disabled, &created,
-		&models, &providers, &k.LocalOnly, &early, &limit); err != nil {
+		&models, &providers, &k.LocalOnly, &early, &limit, (*string)(&k.LimitReset), &external, &k.Currency); err != nil {
 		return k, err
 	}
 	if copy(k.Hash[:], hash) != len(k.Hash) || len(hash) != len(k.Hash) {
 		return k, fmt.Errorf("hash of %s has %d bytes, want %d", k.ID, len(hash), len(k.Hash))
 	}
 	k.CreatedAt = time.UnixMilli(created).UTC()
-	k.EarlyHeaders, k.Limit = time.Duration(early)*time.Millisecond, hearth.Nano(limit)
+	k.EarlyHeaders = time.Duration(early) * time.Millisecond
+	k.Limit, k.ExternalLimit = hearth.Nano(limit), hearth.Nano(external)
 	// A list that cannot be read must not become an empty one, which would allow everything.
 	if k.Models, err = names(models); err != nil {
 		return k, fmt.Errorf("models of %s: %w", k.ID, err)
@@ -115,16 +117,15 @@ func (s *Store) ChangeKey(ctx context.Context, id string, c hearth.KeyChange) er
 	if err != nil {
 		return fmt.Errorf("change key %s: %w", id, err)
 	}
-	var early, limit any
+	var early any
 	if c.EarlyHeaders != nil {
 		early = c.EarlyHeaders.Milliseconds()
 	}
-	if c.Limit != nil {
-		limit = int64(*c.Limit)
-	}
 	return s.updateKey(ctx, id, `UPDATE keys SET models = coalesce(?, models), providers = coalesce(?, providers),
 		local_only = coalesce(?, local_only), early_headers = coalesce(?, early_headers),
-		spend_limit = coalesce(?, spend_limit) WHERE id = ?`, models, providers, c.LocalOnly, early, limit, id)
+		spend_limit = coalesce(?, spend_limit), limit_reset = coalesce(?, limit_reset),
+		external_limit = coalesce(?, external_limit), currency = coalesce(?, currency) WHERE id = ?`,
+		models, providers, c.LocalOnly, early, (*int64)(c.Limit), (*string)(c.LimitReset), (*int64)(c.ExternalLimit), c.Currency, id)
 }
 
 // DisableKey switches a key off, or on again.

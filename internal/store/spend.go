@@ -88,35 +88,40 @@ func (s *Store) Spend(ctx context.Context, keyID, from, to string) ([]Spend, err
 	return list, nil
 }
 
-// Total is what a key spent in one currency, ever.
-type Total struct {
+// External says whether a provider's slug is that of a third party: neither our own slots, nor nobody.
+func External(slug string) bool { return slug != "" && slug != hearth.LocalSlug }
+
+// DaySpend is what a key spent on one model of one provider in one day.
+type DaySpend struct {
 	KeyID, Currency string
+	Day             string // YYYY-MM-DD
+	External        bool   // at an external provider
 	Cost            hearth.Nano
 }
 
-// Totals reads what every key spent.
-func (s *Store) Totals(ctx context.Context) ([]Total, error) {
-	rows, err := s.reader.QueryContext(ctx, `SELECT key_id, currency, cost_nano FROM spend`)
+// EachDay gives fn what every key spent, from one date to another (YYYY-MM-DD, both included), in no order. Several may be
+// of one key and day.
+func (s *Store) EachDay(ctx context.Context, from, to string, fn func(DaySpend) error) error {
+	rows, err := s.reader.QueryContext(ctx, `SELECT key_id, day, provider, currency, cost_nano FROM spend
+		WHERE day BETWEEN ? AND ? AND cost_nano > 0`, from, to)
 	if err != nil {
-		return nil, fmt.Errorf("read totals: %w", err)
+		return fmt.Errorf("read spend: %w", err)
 	}
 	defer rows.Close()
-	sums := make(map[[2]string]int64)
-	for rows.Next() { // summed here: sum() of SQLite fails where a sum does not fit
-		var key, currency string
+	for rows.Next() {
+		var d DaySpend
+		var provider string
 		var cost int64
-		if err := rows.Scan(&key, &currency, &cost); err != nil {
-			return nil, fmt.Errorf("read totals: %w", err)
+		if err := rows.Scan(&d.KeyID, &d.Day, &provider, &d.Currency, &cost); err != nil {
+			return fmt.Errorf("read spend: %w", err)
 		}
-		id := [2]string{key, currency}
-		sums[id] = addUpTo(sums[id], cost)
+		d.External, d.Cost = External(provider), hearth.Nano(cost)
+		if err := fn(d); err != nil {
+			return fmt.Errorf("read spend: %w", err)
+		}
 	}
 	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("read totals: %w", err)
+		return fmt.Errorf("read spend: %w", err)
 	}
-	list := make([]Total, 0, len(sums))
-	for id, cost := range sums {
-		list = append(list, Total{id[0], id[1], hearth.Nano(cost)})
-	}
-	return list, nil
+	return nil
 }
