@@ -83,7 +83,7 @@ func TestExec(t *testing.T) {
 		if took := time.Since(begin); took < grace || took > grace+5*time.Second {
 			t.Errorf("the stop took %v", took)
 		}
-		if groupAlive(pidOf(e)) {
+		if groupAlive(t, pidOf(e)) {
 			t.Error("a process of the group is left")
 		}
 	})
@@ -97,7 +97,7 @@ func TestExec(t *testing.T) {
 			t.Errorf("it took %v", took)
 		}
 		stop(t, e)
-		if groupAlive(pidOf(e)) {
+		if groupAlive(t, pidOf(e)) {
 			t.Error("the grandchild is left")
 		}
 	})

@@ -17,6 +17,7 @@ import (
 // keeper is a driver that remembers the engines it started.
 type keeper struct {
 	slot.Driver
+	t       *testing.T
 	mu      sync.Mutex
 	engines []slot.Engine
 }
@@ -27,7 +28,7 @@ func (k *keeper) Start(ctx context.Context, s *hearth.Slot) (slot.Engine, error)
 	defer k.mu.Unlock()
 	if e != nil {
 		for _, old := range k.engines {
-			if groupAlive(pidOf(old)) {
+			if groupAlive(k.t, pidOf(old)) {
 				panic("two engines on one GPU")
 			}
 		}
@@ -51,7 +52,7 @@ func gpu(t *testing.T, firstArg string, args ...string) (*slot.Fleet, *hearth.Ca
 	t.Helper()
 	node := &hearth.Node{Name: "gpu-1", Exclusive: true}
 	c := &hearth.Catalog{Nodes: []*hearth.Node{node}}
-	k := new(keeper)
+	k := &keeper{t: t}
 	for i, id := range []string{"acme/one", "acme/two"} {
 		s := engineSlot(t, args...)
 		s.Index, s.Name, s.Node, s.Model, s.Concurrency = i, id, node, &hearth.Model{ID: id}, 2
@@ -71,7 +72,7 @@ func gpu(t *testing.T, firstArg string, args ...string) (*slot.Fleet, *hearth.Ca
 			t.Errorf("close: %v", err)
 		}
 		for _, e := range k.engines {
-			if groupAlive(pidOf(e)) {
+			if groupAlive(t, pidOf(e)) {
 				t.Errorf("process %d is left", pidOf(e))
 			}
 		}
@@ -147,7 +148,7 @@ func TestFleetOfProcesses(t *testing.T) {
 		if err := f.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if groupAlive(pidOf(k.last())) {
+		if groupAlive(t, pidOf(k.last())) {
 			t.Error("the process is left")
 		}
 		if err := <-gone; err == nil {

@@ -45,7 +45,7 @@ func (p *process) owner(r record) owner {
 	if err != nil {
 		return unknown
 	}
-	rest, _ := whose(sockets, members(all, p.d.tag(p.conf.Name), r.leader(), syscall.Getpgrp()), without)
+	rest, _ := whose(sockets, members(all, p.d.tag(p.conf.Name), r.leader(), syscall.Getpgrp(), nil), without)
 	return rest
 }
 

@@ -24,6 +24,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(engineMode) != "" {
 		os.Exit(engine.Main(os.Args[1:]))
 	}
+	if os.Getenv(headlessMode) != "" {
+		os.Exit(headlessMain())
+	}
 	if dir := os.Getenv(gatewayMode); dir != "" {
 		os.Exit(gatewayMain(dir))
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"myip.co.kr/hearth/internal/slot"
@@ -17,6 +18,9 @@ const (
 	// maxEnviron bounds what is read of a process's environment: the kernel lets it be no larger.
 	maxEnviron = 4 << 20
 	maxStat    = 16 << 10
+	// settleWait is how long processes that cannot say whose they are at the moment are waited for, all in all.
+	settleWait = 100 * time.Millisecond
+	settlePoll = time.Millisecond
 )
 
 // scan lists the processes of this user, or for root of all users, except this one.
@@ -30,7 +34,7 @@ func scan() ([]proc, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list the processes: %w", err)
 	}
-	uid, self := os.Getuid(), os.Getpid()
+	uid, self, end := os.Getuid(), os.Getpid(), time.Now().Add(settleWait)
 	var all []proc
 	var r reader
 	for _, name := range names {
@@ -42,8 +46,7 @@ func scan() ([]proc, error) {
 		if syscall.Stat("/proc/"+name, &st) != nil || uid != 0 && int(st.Uid) != uid {
 			continue // it has ended meanwhile, or is somebody else's: neither to be read nor to be signalled
 		}
-		if p, err := r.look(name, pid); err == nil {
-			p.tag = r.tag(name)
+		if p, err := r.settled(name, pid, end); err == nil {
 			all = append(all, p)
 		}
 	}
@@ -51,7 +54,10 @@ func scan() ([]proc, error) {
 }
 
 // look reads what the kernel says of a process, without its tag.
-func look(pid int) (proc, error) { return new(reader).look(strconv.Itoa(pid), pid) }
+func look(pid int) (proc, error) {
+	s, err := new(reader).look(strconv.Itoa(pid), pid)
+	return s.proc, err
+}
 
 // reader reads small files of the kernel, one after the other: an engine that is being stopped is looked for in all
 // processes many times a second, for which os.File does too much.
@@ -91,35 +97,82 @@ func retry(f func() (int, error)) (int, error) {
 	}
 }
 
-func (r *reader) look(name string, pid int) (proc, error) {
-	stat, err := r.read("/proc/"+name+"/stat", maxStat)
-	if err != nil {
-		return proc{}, err
-	}
-	// pid (comm) state ppid pgrp … starttime; comm may hold anything, so count from its last bracket.
-	f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(f) < 20 {
-		return proc{}, fmt.Errorf("process %d: its stat has %d fields", pid, len(f))
-	}
-	p := proc{pid: pid, dead: f[0][0] == 'Z' || f[0][0] == 'X'}
-	if p.group, err = strconv.Atoi(string(f[2])); err == nil {
-		p.start, err = strconv.ParseUint(string(f[19]), 10, 64)
-	}
-	return p, err
+// stat is what the kernel says of a process.
+type stat struct {
+	proc
+	kernel         bool   // it is a thread of the kernel: it has no environment
+	headless       bool   // its first thread has ended, and others have not: only they show its environment
+	envAt, envEnds uint64 // where its environment lies; 0 = it has none, or that is not for us to know
 }
 
-// tag reads the tag in a process's environment, as it was when its program began.
-func (r *reader) tag(name string) string {
-	env, err := r.read("/proc/"+name+"/environ", maxEnviron)
+// settled reads all of a process. For an instant a process has no environment, and so no tag: while it goes over to another
+// program, and from when it gives its memory back until it has ended, which can be long before it closes its files. That
+// instant is waited for, until end.
+func (r *reader) settled(name string, pid int, end time.Time) (proc, error) {
+	for {
+		s, err := r.look(name, pid)
+		if err != nil || s.dead || s.kernel {
+			return s.proc, err
+		}
+		tag, whole := r.tag("/proc/" + name)
+		if s.headless {
+			tag, whole = r.threadsTag("/proc/" + name)
+		}
+		if whole || s.envAt == s.envEnds && s.envAt > 0 || !time.Now().Before(end) {
+			s.tag = tag
+			return s.proc, nil
+		}
+		within(nil, nil, settlePoll)
+	}
+}
+
+func (r *reader) look(name string, pid int) (stat, error) {
+	b, err := r.read("/proc/"+name+"/stat", maxStat)
 	if err != nil {
-		return ""
+		return stat{}, err
+	}
+	// pid (comm) state ppid pgrp …; comm may hold anything, so count from its last bracket: the third field is f[0].
+	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
+	if len(f) < 49 {
+		return stat{}, fmt.Errorf("process %d: its stat has %d fields", pid, len(f))
+	}
+	var bad error
+	field := func(n int) uint64 {
+		v, err := strconv.ParseUint(string(f[n-3]), 10, 64)
+		bad = errors.Join(bad, err)
+		return v
+	}
+	const isKernels = 0x00200000 // PF_KTHREAD
+	s := stat{proc: proc{pid: pid, group: int(field(5)), start: field(22)}, kernel: field(9)&isKernels != 0, envAt: field(50), envEnds: field(51)}
+	zombie := f[0][0] == 'Z'
+	s.headless = zombie && field(20) > 1
+	s.dead = f[0][0] == 'X' || zombie && !s.headless
+	return s, bad
+}
+
+// tag reads the tag in the environment of a process or thread, as it was when its program began. ok is false if there is
+// no environment at the moment.
+func (r *reader) tag(dir string) (tag string, ok bool) {
+	env, err := r.read(dir+"/environ", maxEnviron)
+	if err != nil {
+		return "", !errors.Is(err, syscall.ESRCH) // else it is not for us to know
 	}
 	for kv := range bytes.SplitSeq(env, []byte{0}) {
 		if v, ok := bytes.CutPrefix(kv, []byte(tagName+"=")); ok {
-			return string(v)
+			return string(v), true
 		}
 	}
-	return ""
+	return "", len(env) > 0
+}
+
+// threadsTag reads the tag of a process that only its threads show.
+func (r *reader) threadsTag(dir string) (tag string, ok bool) {
+	for _, thread := range entries(dir + "/task") {
+		if tag, ok := r.tag(dir + "/task/" + thread); ok {
+			return tag, true
+		}
+	}
+	return "", false
 }
 
 // signal sends sig to exactly this process, if it is still there. The number of a process can be another's at any time
@@ -155,7 +208,7 @@ func holders(all []proc, path string) []proc {
 	var out []proc
 	for _, p := range all {
 		base := "/proc/" + strconv.Itoa(p.pid)
-		for _, fd := range openFiles(p.pid) {
+		for _, fd := range entries(base + "/fd") {
 			var st syscall.Stat_t
 			if syscall.Stat(base+"/fd/"+fd, &st) != nil || st.Dev != want.Dev || st.Ino != want.Ino {
 				continue
@@ -179,13 +232,14 @@ func holdsLock(fdinfo []byte) bool {
 	return false
 }
 
-func openFiles(pid int) []string {
-	dir, err := os.Open("/proc/" + strconv.Itoa(pid) + "/fd")
+// entries are the names in a directory, as far as they can be read.
+func entries(path string) []string {
+	dir, err := os.Open(path)
 	if err != nil {
 		return nil
 	}
 	defer dir.Close()
-	names, _ := dir.Readdirnames(-1) // those that were read before an error are open files too
+	names, _ := dir.Readdirnames(-1) // those that were read before an error are there too
 	return names
 }
 

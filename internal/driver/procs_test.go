@@ -8,6 +8,7 @@ import (
 func TestMembers(t *testing.T) {
 	const tag, ours = "D/s", 7
 	leader := proc{pid: 100, start: 1, group: 100}
+	before := map[birth]int{{pid: 20, start: 3}: 1}
 	cases := map[string]struct {
 		all  []proc
 		want []int
@@ -25,13 +26,16 @@ func TestMembers(t *testing.T) {
 			[]proc{{pid: 50, group: 50}, {pid: 9, group: 50, tag: tag}, {pid: 10, group: 50}}, []int{9}},
 		"a group whose leader is dead and was somebody's": {
 			[]proc{{pid: 50, group: 50, dead: true}, {pid: 9, group: 50, tag: tag}, {pid: 10, group: 50}}, []int{9, 10}},
-		"never the group of the gateway": {[]proc{{pid: 9, group: ours, tag: tag}, {pid: 10, group: ours}}, []int{9}},
-		"nobody without a tag":           {[]proc{{pid: 9, group: 0}, {pid: 10, group: 9}}, nil},
+		"never the group of the gateway":             {[]proc{{pid: 9, group: ours, tag: tag}, {pid: 10, group: ours}}, []int{9}},
+		"who was a member before, but not its group": {[]proc{{pid: 20, start: 3, group: 21}, {pid: 22, group: 21}}, []int{20}},
+		"who was a member before, and is dead":       {[]proc{{pid: 20, start: 3, group: 21, dead: true}}, nil},
+		"who has the number of a former member":      {[]proc{{pid: 20, start: 4, group: 21}}, nil},
+		"nobody without a tag":                       {[]proc{{pid: 9, group: 0}, {pid: 10, group: 9}}, nil},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			var got []int
-			for _, p := range members(c.all, tag, leader, ours) {
+			for _, p := range members(c.all, tag, leader, ours, before) {
 				got = append(got, p.pid)
 			}
 			slices.Sort(got)

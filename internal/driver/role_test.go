@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -223,6 +224,16 @@ func running(t *testing.T, pid int) bool {
 	t.Helper()
 	p, err := look(pid)
 	return err == nil && !p.dead
+}
+
+// groupAlive says whether a process of the group still runs.
+func groupAlive(t *testing.T, group int) bool {
+	t.Helper()
+	all, err := scan()
+	if err != nil {
+		t.Error(err)
+	}
+	return slices.ContainsFunc(all, func(p proc) bool { return p.group == group && !p.dead })
 }
 
 // number waits for a file that holds a number.

@@ -34,9 +34,9 @@ type ending struct {
 func (e ending) run(ctx context.Context) error {
 	begin := time.Now()
 	var killing time.Time
-	asked := make(map[[2]uint64]int) // pid and start → how often
+	asked := make(map[birth]int) // how often
 	for pause := stopPoll; ; pause = min(stopPollMax, pause*3/2) {
-		left, held, err := e.left()
+		left, held, err := e.left(asked)
 		if err != nil || len(left) == 0 && !held {
 			return err
 		}
@@ -50,10 +50,12 @@ func (e ending) run(ctx context.Context) error {
 			times = 2
 		}
 		for _, p := range left {
-			if k := [2]uint64{uint64(p.pid), p.start}; times == 0 {
+			switch n := asked[p.birth()]; {
+			case times == 0:
+				asked[p.birth()] = n
 				p.signal(syscall.SIGKILL)
-			} else if asked[k] < times {
-				asked[k] = times
+			case n < times:
+				asked[p.birth()] = times
 				p.signal(syscall.SIGTERM)
 			}
 		}
@@ -76,8 +78,9 @@ func (e ending) stuck(left []proc) error {
 	return fmt.Errorf("stop the engine: process %d has been killed and has not ended", left[0].pid)
 }
 
-// left is what is left of the slot: its processes, else those that hold its lock; held says that somebody does.
-func (e ending) left() (left []proc, held bool, err error) {
+// left is what is left of the slot: its processes, else those that hold its lock; held says that somebody does. before are
+// those that were left when it was last looked.
+func (e ending) left(before map[birth]int) (left []proc, held bool, err error) {
 	all, err := scan()
 	if errors.Is(err, errors.ErrUnsupported) {
 		return e.unseen()
@@ -85,7 +88,7 @@ func (e ending) left() (left []proc, held bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	if left = members(all, e.d.tag(e.name), e.leader, syscall.Getpgrp()); len(left) > 0 {
+	if left = members(all, e.d.tag(e.name), e.leader, syscall.Getpgrp(), before); len(left) > 0 {
 		return left, true, nil
 	}
 	path := e.d.file(e.name, ".lock")

@@ -137,7 +137,7 @@ func (d *Drivers) end(ctx context.Context, name string, conf *hearth.Slot) {
 	if r, ok := d.load(name); ok && r.Boot != "" && r.Boot == bootID() {
 		e.leader = r.leader()
 	}
-	if left, held, err := e.left(); err == nil && held {
+	if left, held, err := e.left(nil); err == nil && held {
 		d.o.Log.Info("engine of an earlier gateway is stopped", "slot", name, "processes", len(left))
 	}
 	if err := errors.Join(e.run(ctx), d.forget(name)); err != nil {
