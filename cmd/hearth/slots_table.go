@@ -37,6 +37,7 @@ type slotRow struct {
 	Drained     bool       `json:"drained"`
 	PausedUntil *time.Time `json:"paused_until"`
 	Foreign     bool       `json:"foreign"`
+	Removed     bool       `json:"removed"`
 	Learned     struct {
 		Load   *float64 `json:"load_seconds"`
 		Stop   *float64 `json:"stop_seconds"`
@@ -70,6 +71,8 @@ func (s *slotRow) word(now time.Time) string {
 	switch {
 	case s.State == "unknown":
 		return "unknown: its machine does not answer"
+	case s.Removed:
+		barred = "not in the configuration any more"
 	case s.Disabled:
 		barred = "disabled"
 	case s.Drained:
@@ -106,7 +109,7 @@ func (s *slotRow) colour() string {
 	switch {
 	case s.State == "unknown" || s.State == "failed":
 		return "31" // red
-	case s.Disabled || s.Drained || s.PausedUntil != nil || s.Foreign:
+	case s.Removed || s.Disabled || s.Drained || s.PausedUntil != nil || s.Foreign:
 		return "35" // magenta
 	case s.State == "ready":
 		return "32" // green

@@ -111,12 +111,13 @@ func TestSlots_Word(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.Local)
 	in := func(d time.Duration) *time.Time { t := now.Add(d); return &t }
 	for want, s := range map[string]slotRow{
-		"ready":                                 {State: "ready"},
-		"starting, 12s left":                    {State: "starting", LoadRest: 12.4},
-		"starting":                              {State: "starting", LoadRest: 0.2},
-		"unknown: its machine does not answer":  {State: "unknown", Disabled: true},
-		"disabled":                              {State: "asleep", Disabled: true, Drained: true},
-		"disabled (draining)":                   {State: "draining", Disabled: true},
+		"ready":                                {State: "ready"},
+		"starting, 12s left":                   {State: "starting", LoadRest: 12.4},
+		"starting":                             {State: "starting", LoadRest: 0.2},
+		"unknown: its machine does not answer": {State: "unknown", Disabled: true},
+		"disabled":                             {State: "asleep", Disabled: true, Drained: true},
+		"disabled (draining)":                  {State: "draining", Disabled: true},
+		"not in the configuration any more (draining)": {State: "draining", Removed: true},
 		"drained":                               {State: "failed", Drained: true},
 		"paused until 14:30":                    {State: "asleep", PausedUntil: in(150 * time.Minute)},
 		"paused until 2026-03-02 13:00 (ready)": {State: "ready", PausedUntil: in(25 * time.Hour)},

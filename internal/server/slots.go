@@ -34,6 +34,7 @@ type slotJSON struct {
 	Drained     bool        `json:"drained"`
 	PausedUntil *time.Time  `json:"paused_until"`
 	Foreign     bool        `json:"foreign"` // another gateway owns the node
+	Removed     bool        `json:"removed"` // the configuration has it no more, but something of its engine is left
 	Learned     learnedJSON `json:"learned"`
 	Facts       factsJSON   `json:"facts"`
 	Warning     string      `json:"warning,omitempty"`    // where the engine contradicts the configuration
@@ -91,12 +92,20 @@ func (s *Server) slots(w http.ResponseWriter, _ *http.Request) error {
 	}{s.slotsOf(""), append([]string{}, notices...)})
 }
 
-// slotsOf are the slots of a node, "" = of all, in the order of the configuration.
+// slotsOf are the slots of a node, "" = of all, in the order of the configuration; then those that it has no more, until
+// nothing of their engines is left.
 func (s *Server) slotsOf(node string) []slotJSON {
 	list := []slotJSON{}
 	for _, conf := range s.Catalog.Slots {
 		if node == "" || conf.Node.Name == node {
 			list = append(list, s.slotJSON(conf))
+		}
+	}
+	for _, l := range s.Fleet.Leaving() {
+		if node == "" || l.Slot.Node.Name == node {
+			j := slotOf(l.Slot, l.View)
+			j.Drained, j.Removed = false, true // nobody ordered it
+			list = append(list, j)
 		}
 	}
 	return list
@@ -130,7 +139,16 @@ type slotAnswer struct {
 
 // slotJSON is the present state of a slot.
 func (s *Server) slotJSON(conf *hearth.Slot) slotJSON {
-	v, hide := s.Fleet.View(conf), concealed(conf)
+	j := slotOf(conf, s.Fleet.View(conf))
+	if !j.Remote { // another machine is asked where one slot is shown
+		j.History = s.history(conf)
+	}
+	return j
+}
+
+// slotOf is what a slot's view says.
+func slotOf(conf *hearth.Slot, v hearth.SlotView) slotJSON {
+	hide := concealed(conf)
 	j := slotJSON{
 		Slot: conf.Name, Node: conf.Node.Name, Driver: conf.Driver, Engine: conf.Engine, Remote: conf.Node.Remote != nil,
 		State: stateOf(v), Status: v.Status(), Since: orNullTime(v.Since), Inflight: v.Inflight, Waiting: v.Waiting,
@@ -142,9 +160,6 @@ func (s *Server) slotJSON(conf *hearth.Slot) slotJSON {
 	}
 	if conf.Model != nil {
 		j.Model = conf.Model.ID
-	}
-	if !j.Remote { // another machine is asked where one slot is shown
-		j.History = s.history(conf)
 	}
 	return j
 }

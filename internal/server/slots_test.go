@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -183,8 +184,41 @@ func TestSlots_Shown(t *testing.T) {
 		pass(500 * time.Millisecond)
 		y.do("GET", "/api/v1/slots/gemma", "", 200, &got)
 		const why = "it ended with [redacted]: loading | with the key [redacted] of [redacted]"
-		if got.Data.State != "failed" || got.Data.Status != -5 || got.Data.LastError != why || len(got.Data.Log) != 2 {
+		if got.Data.State != "asleep" || got.Data.Status != -2 || got.Data.LastError != why || len(got.Data.Log) != 2 {
 			t.Errorf("%+v", got.Data)
+		}
+	})
+	bubble(t, "one that the configuration has no more, until its engine is gone", func(t *testing.T, y *yard) {
+		y.do("POST", "/api/v1/slots/gemma/wake", "", 200, nil)
+		pass(3 * time.Second)
+		lease, err := y.Fleet.Acquire(t.Context(), slot.Ask{Slot: y.Catalog.Slots[0], Budget: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := *y.Catalog.Slots[1]
+		left.Index = 0
+		next := &hearth.Catalog{Nodes: y.Catalog.Nodes, Slots: []*hearth.Slot{&left}}
+		if err := y.Fleet.Reload(next); err != nil {
+			t.Fatal(err)
+		}
+		y.Catalog = next
+		show := func(path string) (list []string) {
+			var got struct {
+				Data []slotJSON `json:"data"`
+			}
+			y.do("GET", path, "", 200, &got)
+			for _, j := range got.Data {
+				list = append(list, fmt.Sprintf("%s %s removed %v drained %v %d", j.Slot, j.State, j.Removed, j.Drained, j.Status))
+			}
+			return list
+		}
+		if d := cmp.Diff([]string{"qwen asleep removed false drained false -3", "gemma draining removed true drained false -10"}, show("/api/v1/slots")); d != "" {
+			t.Error(d)
+		}
+		lease.Release()
+		pass(time.Second)
+		if d := cmp.Diff([]string{"qwen asleep removed false drained false -2"}, show("/api/v1/slots")); d != "" {
+			t.Error(d)
 		}
 	})
 	bubble(t, "what there is to know of the gateway", func(t *testing.T, y *yard) {

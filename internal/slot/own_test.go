@@ -149,13 +149,25 @@ func TestAdopted(t *testing.T) {
 
 func TestLeave(t *testing.T) {
 	keep := func(s *hearth.Slot) { s.OnExit = "keep" }
+	told := func(t *testing.T, events <-chan Event, want string) {
+		t.Helper()
+		last := Event{}
+		for e := range events {
+			last = e
+		}
+		if last.To != hearth.SlotAsleep || last.Why != want || last.View.StopTime != 0 {
+			t.Errorf("the last event is %+v", last)
+		}
+	}
 	bubble(t, "a ready engine goes on without the gateway", func(t *testing.T) {
 		h := newHouse(t, &gpu{stops: time.Hour}, keep)
 		l, _ := h.lease(h.a)
 		e := h.gpu.engine()
 		l.Release()
+		events := h.Watch(t.Context())
 		begin := time.Now()
 		h.close()
+		told(t, events, "the engine goes on without the gateway")
 		between(t, "the close", time.Since(begin), 0, 0)
 		select {
 		case <-e.gone:
@@ -183,7 +195,9 @@ func TestLeave(t *testing.T) {
 		h := newHouse(t, &gpu{clings: true}, keep)
 		l, _ := h.lease(h.a)
 		l.Release()
+		events := h.Watch(t.Context())
 		h.close()
+		told(t, events, "the engine is gone")
 	})
 	bubble(t, "one that is only starting is stopped", func(t *testing.T) {
 		h := newHouse(t, &gpu{load: time.Minute}, keep)

@@ -15,6 +15,8 @@ type table struct {
 	list  []address      // likewise
 	names map[string]*address
 	nodes map[string]*address // any slot's
+
+	leaving []*cell // of this machine, in no catalog any more
 }
 
 // address is where a slot is.
@@ -274,5 +276,6 @@ func (f *Fleet) index(c *hearth.Catalog) *table {
 		}
 		t.names[s.Name], t.nodes[s.Node.Name] = at, at
 	}
+	t.leaving = f.leaving(t)
 	return t
 }

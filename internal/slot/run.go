@@ -45,7 +45,7 @@ func (r *run) live(ctx context.Context, eng Engine) {
 		var err error
 		if eng, err = r.driver.Start(ctx, r.conf); err != nil {
 			r.givenUp(ctx, nil)
-			r.ended(ctx, err, nil)
+			r.ended(ctx, err, nil, false)
 			return
 		}
 	}
@@ -60,13 +60,14 @@ func (r *run) live(ctx context.Context, eng Engine) {
 		err = r.died(ctx, eng, err)
 	}
 	r.givenUp(ctx, eng) // before the engine logs its end
-	if !errors.Is(context.Cause(ctx), errLeave) || !r.left(eng) {
+	left := errors.Is(context.Cause(ctx), errLeave) && r.left(eng)
+	if !left {
 		r.clear(eng)
 	}
 	tail := eng.LogTail()
 	r.cell.tail.Store(&tail)
 	r.cell.engine.Store(nil)
-	r.ended(ctx, err, eng)
+	r.ended(ctx, err, eng, left)
 }
 
 // poll waits until the engine is ready; an error says why it will not be.
@@ -225,8 +226,8 @@ func (r *run) clear(eng Engine) {
 }
 
 // ended tells the node that the run is over, and the operator why if that was not asked for.
-func (r *run) ended(ctx context.Context, err error, eng Engine) {
-	m := message{event: event{kind: evEnded, slot: r.slot, run: r.id}}
+func (r *run) ended(ctx context.Context, err error, eng Engine, left bool) {
+	m := message{event: event{kind: evEnded, slot: r.slot, run: r.id, end: ending{left: left}}}
 	if ctx.Err() == nil {
 		m.end = r.why(err, eng)
 	} else if why := (*givenUp)(nil); errors.As(context.Cause(ctx), &why) && eng != nil {

@@ -77,6 +77,7 @@ type ending struct {
 	cause  string // in words for a caller
 	detail string // the same for the operator
 	busy   bool   // the engine is not to blame: the device could not be had
+	left   bool   // the engine was let go of, and goes on
 }
 
 // effect is something to be done for a node. Effects of one step are carried out in their order.

@@ -203,8 +203,12 @@ func (st *state) ended(ev event) {
 			st.move(p, hearth.SlotAsleep, ev.now, "nothing of its engine is left")
 			break
 		}
-		p.stopTime = ev.now.Sub(p.since)
 		p.failures = 0
+		if ev.end.left {
+			st.move(p, hearth.SlotAsleep, ev.now, "the engine goes on without the gateway")
+			break
+		}
+		p.stopTime = ev.now.Sub(p.since)
 		st.move(p, hearth.SlotAsleep, ev.now, "the engine is gone")
 	case hearth.SlotFailed:
 		p.explain(ev.end)
