@@ -16,6 +16,7 @@ import (
 	"myip.co.kr/hearth"
 	"myip.co.kr/hearth/internal/account"
 	"myip.co.kr/hearth/internal/config"
+	"myip.co.kr/hearth/internal/fx"
 	"myip.co.kr/hearth/internal/health"
 	"myip.co.kr/hearth/internal/journal"
 	"myip.co.kr/hearth/internal/ledger"
@@ -63,6 +64,7 @@ type App struct {
 	journal *journal.Journal
 	store   *store.Store
 	orders  *orders
+	rates   *fx.Book
 	admin   net.Listener                  // nil = there is none
 	ending  chan struct{}                 // closed when the listeners are: answers without an end have to end
 	closers []func(context.Context) error // in the order of Close
@@ -85,14 +87,19 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (a *App, err error
 			err = errors.Join(err, a.Close(context.WithoutCancel(ctx)))
 		}
 	}()
-	first, err := newSnapshot(cfg)
+	first, err := newSnapshot(cfg, config.Rates{})
 	if err != nil {
 		return a, err
 	}
 	a.now.Store(first)
-	if err := a.openRecords(ctx); err != nil {
+	if err := a.openRecords(ctx); err != nil { // from here on the data directory is this gateway's
 		return a, err
 	}
+	a.openRates(ctx)
+	if first, err = newSnapshot(cfg, ratesNow(a.rates)); err != nil {
+		return a, err
+	}
+	a.now.Store(first)
 	if err := a.firstKeys(ctx, o); err != nil {
 		return a, err
 	}
@@ -108,6 +115,7 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (a *App, err error
 	first.relay = relay.New(a.relayOptions(first), a.relayParts(first))
 	a.Server = server.NewLive(a.server(first))
 	a.listenAdmin()
+	a.followRates(ctx)
 	return a, nil
 }
 
@@ -129,10 +137,15 @@ func fetcher(cfg *config.Config, version string) *media.Fetcher {
 // relayOptions are what the configuration says of how requests are carried.
 func relayOptions(cfg *config.Config) (relay.Options, error) {
 	zone, err := cfg.Location()
+	if err != nil {
+		return relay.Options{}, err
+	}
+	external, err := hearth.NanoFromDecimal(cfg.ExternalLimit.Amount)
 	return relay.Options{
 		HeaderPrefix: cfg.HeadersPrefix, IDPrefix: cfg.GenerationPrefix, Zone: zone,
 		MaxBody: int64(cfg.Request.MaxBody), MaxBodyTotal: int64(cfg.Request.MaxBodyTotal),
 		MaxAttempts: cfg.MaxAttempts, EarlyHeaders: cfg.EarlyHeaders, KeepAlive: cfg.KeepAlive, LastResort: cfg.Cooldown.LastResort,
+		ExternalLimit: ledger.Budget{Amount: external, Reset: cfg.ExternalLimit.Period()},
 	}, err
 }
 

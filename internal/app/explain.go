@@ -21,7 +21,7 @@ import (
 // endpoint healthy. Nothing is started and nothing is written. key is the key whose policy counts, by its name, id or
 // label; "" is one that may do everything. What a key has spent does not count here.
 func Explain(ctx context.Context, cfg *config.Config, body []byte, key string) (server.Explanation, error) {
-	cat, err := cfg.Catalog()
+	cat, err := catalogOf(cfg)
 	if err != nil {
 		return server.Explanation{}, err
 	}

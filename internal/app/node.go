@@ -69,7 +69,7 @@ func OpenNode(ctx context.Context, cfg *config.Config, o Options) (n *Node, err 
 	if cfg.NodeServer == nil {
 		return n, errors.New("the configuration has no node_server, which says where gateways reach this machine, and with which token")
 	}
-	first, err := newSnapshot(cfg)
+	first, err := newSnapshot(cfg, config.Rates{})
 	if err != nil {
 		return n, err
 	}
@@ -150,7 +150,7 @@ func (n *Node) Reload(cfg *config.Config) (changes []config.Change, err error) {
 	n.reload.Lock()
 	defer n.reload.Unlock()
 	holds, changes := cfg.Follow(n.app.config())
-	next, err := newSnapshot(holds)
+	next, err := newSnapshot(holds, config.Rates{})
 	if err != nil {
 		return nil, err
 	}

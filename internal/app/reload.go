@@ -43,16 +43,28 @@ func (a *App) reload(cfg *config.Config) (changes []config.Change, err error) {
 	if config.Summary(changes, false) == "" {
 		return changes, nil
 	}
-	next, err := newSnapshot(holds)
-	if err != nil {
+	a.rates.Follow(rateSources(holds))
+	if err := a.follow(holds); err != nil {
+		a.rates.Follow(rateSources(was.cfg))
 		return nil, err
+	}
+	return changes, nil
+}
+
+// follow makes a snapshot of a configuration, and of the exchange rates that are known now, take the place of the one
+// before. An error means that nothing has changed.
+func (a *App) follow(holds *config.Config) error {
+	was := a.now.Load()
+	next, err := newSnapshot(holds, ratesNow(a.rates))
+	if err != nil {
+		return err
 	}
 	from := next.catalog.From(was.catalog)
 	if next.upstream, err = was.upstream.Next(next.catalog, upstreamOptions(holds, a.o), from); err != nil {
-		return nil, err
+		return err
 	}
 	if err := a.fleet.Reload(next.catalog); err != nil { // the last that can fail, and the first to change something
-		return nil, err
+		return err
 	}
 	next.health, next.windows = was.health.Next(next.catalog, from), was.windows.Next(from)
 	if next.media = was.media; holds.Local.MediaURLs != was.cfg.Local.MediaURLs {
@@ -63,7 +75,7 @@ func (a *App) reload(cfg *config.Config) (changes []config.Change, err error) {
 	a.Server.Swap(a.server(next))
 	was.relay.Follow(next.relay)
 	was.upstream.Retire(next.upstream)
-	return changes, nil
+	return nil
 }
 
 // ReloadFrom reads a configuration and makes it hold. What came of it is logged, counted, and shown to the operator; the

@@ -26,10 +26,10 @@ type snapshot struct {
 	relay    *relay.Relay
 }
 
-// newSnapshot begins a snapshot with what needs nothing but the configuration.
-func newSnapshot(cfg *config.Config) (s *snapshot, err error) {
+// newSnapshot begins a snapshot with what needs nothing but the configuration and the exchange rates.
+func newSnapshot(cfg *config.Config, rates config.Rates) (s *snapshot, err error) {
 	s = &snapshot{cfg: cfg}
-	if s.catalog, err = cfg.Catalog(); err != nil {
+	if s.catalog, err = cfg.CatalogAt(rates); err != nil {
 		return nil, err
 	}
 	s.options, err = relayOptions(cfg)
