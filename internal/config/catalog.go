@@ -111,7 +111,7 @@ func (c *Config) addNodes(cat *hearth.Catalog, models map[string]*hearth.Model) 
 			cat.Slots = append(cat.Slots, slot)
 			cat.Endpoints = append(cat.Endpoints, &hearth.Endpoint{
 				Model: slot.Model, Provider: local, Tag: localTag(n), Slot: slot,
-				UpstreamModel: orElse(s.UpstreamModel, s.Model), Priority: s.Priority, List: s.Price.price(),
+				UpstreamModel: orElse(s.UpstreamModel, s.Model), Priority: s.Priority, List: s.Price.price(), Steps: s.Price.steps(),
 				Context: s.Context, MaxOutput: s.MaxOutput, ImageTokens: s.ImageTokens,
 				Quantization: strings.ToLower(s.Quantization), Disabled: s.Disabled,
 				Params: paramsOf(s.Parameters), Input: s.Input, ToolQuality: s.ToolQuality.InexactFloat64(),
@@ -163,8 +163,9 @@ func (c *Config) addProvider(cat *hearth.Catalog, models map[string]*hearth.Mode
 		noCollection, zdr := policy(p, o)
 		cat.Endpoints = append(cat.Endpoints, &hearth.Endpoint{
 			Model: models[o.Model], Provider: provider, Tag: offerTag(p, o),
-			UpstreamModel: orElse(o.UpstreamModel, o.Model), Priority: o.Priority, List: o.Price.price(),
-			Context: o.Context, MaxOutput: o.MaxOutput, ImageTokens: o.ImageTokens,
+			UpstreamModel: orElse(o.UpstreamModel, o.Model), Priority: o.Priority, List: o.Price.price(), Steps: o.Price.steps(),
+			Reported: o.Price != nil && o.Price.Reported,
+			Context:  o.Context, MaxOutput: o.MaxOutput, ImageTokens: o.ImageTokens,
 			Quantization: strings.ToLower(o.Quantization), Disabled: o.Disabled,
 			Params: p.params(o), Input: o.Input, ToolQuality: o.ToolQuality.InexactFloat64(),
 			NoCollection: noCollection, ZDR: zdr,

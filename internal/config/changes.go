@@ -122,6 +122,9 @@ func names(list reflect.Value) []string {
 		if f, ok := fieldsOf(v.Type()).find("variant"); ok && v.FieldByIndex(f.Index).String() != "" {
 			name += "/" + v.FieldByIndex(f.Index).String()
 		}
+		if s, ok := v.Addr().Interface().(*Step); ok {
+			name = s.title()
+		}
 		out[i] = name
 	}
 	for i := range out {

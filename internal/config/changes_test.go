@@ -46,6 +46,8 @@ func TestConfig_Follow(t *testing.T) {
 		{"a price", []string{"completion: 1}", "completion: 2}"}, []string{"nodes.gpu-1.slots.one.price.completion changed"}},
 		{"no price", []string{", price: {prompt: 0.10, completion: 1}", ""}, []string{"nodes.gpu-1.slots.one.price removed"}},
 		{"a kind of price", []string{"completion: 1}", "completion: 1, cache_read: 3}"}, []string{"nodes.gpu-1.slots.one.price.cache_read added"}},
+		{"price steps", []string{"completion: 1}", "completion: 1, steps: [{above: 5, prompt: 1}, {hours: '01:00-02:00', image: 1}]}", "{model: a/b}, {model: a/b, v", "{model: a/b, price: reported}, {model: a/b, v"},
+			[]string{"nodes.gpu-1.slots.one.price.steps.above 5 added", "nodes.gpu-1.slots.one.price.steps.01:00-02:00 UTC added", "providers.acme.models.a/b.price added"}},
 		{"a secret", []string{"api_key: secret-1", "api_key: secret-2", "KEY: secret-1", "KEY: secret-2"},
 			[]string{"nodes.gpu-1.slots.two.env.KEY changed", "providers.acme.api_key changed"}},
 		{"a key from a file", []string{"api_key: k", "api_key_file: /run/key"}, []string{"providers.beta.api_key changed", "providers.beta.api_key_file changed"}},

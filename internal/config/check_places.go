@@ -28,6 +28,7 @@ func (k *checker) slot(path string, n *Node, s *Slot) {
 	k.plain(path+".quantization", s.Quantization, 32)
 	k.parameters(path+".parameters", s.Parameters)
 	k.input(path+".input", s.Input)
+	k.price(path+".price", s.Price, true)
 	if u, err := url.Parse(s.Probe); err != nil || !strings.HasPrefix(s.Probe, "/") || u.Host != "" || len(s.Probe) > maxName {
 		k.add(path+".probe", "must be a path", "write one that begins with /, such as /health")
 	}
@@ -116,5 +117,6 @@ func (k *checker) offer(path string, p *Provider, o *Offer) {
 	k.plain(path+".quantization", o.Quantization, 32)
 	k.parameters(path+".parameters", o.Parameters)
 	k.input(path+".input", o.Input)
+	k.price(path+".price", o.Price, false)
 	k.offerPolicy(path, p, o)
 }

@@ -133,24 +133,6 @@ type Limits struct {
 	Total time.Duration `yaml:"total" default:"30m" min:"0s" max:"24h"`
 }
 
-// Price is a price list. Prices of tokens are per 1,000,000 tokens; they are read as exact decimals.
-type Price struct {
-	// Prompt is the price of input tokens.
-	Prompt decimal.Decimal `yaml:"prompt" need:"yes" min:"0" example:"30"`
-	// Completion is the price of output tokens.
-	Completion decimal.Decimal `yaml:"completion" need:"yes" min:"0" example:"150"`
-	// CacheRead is the price of input tokens that came from a prompt cache. Default: as prompt.
-	CacheRead *decimal.Decimal `yaml:"cache_read" min:"0"`
-	// CacheWrite is the price of input tokens that were written to a prompt cache. Default: as prompt.
-	CacheWrite *decimal.Decimal `yaml:"cache_write" min:"0"`
-	// Reasoning is the price of output tokens spent on reasoning. Default: as completion.
-	Reasoning *decimal.Decimal `yaml:"reasoning" min:"0"`
-	// Image is the price of one input image.
-	Image decimal.Decimal `yaml:"image" default:"0" min:"0"`
-	// Request is the price of one request, whatever its size.
-	Request decimal.Decimal `yaml:"request" default:"0" min:"0"`
-}
-
 // Model is what the lists say about a model.
 type Model struct {
 	// ID is what callers ask for: author/slug, in the form author/slug:suffix if there are flavours.

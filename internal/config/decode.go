@@ -65,6 +65,12 @@ func (d *decoder) value(path string, n ast.Node, v reflect.Value, r fieldRules) 
 			}
 			setDefaults(fresh.Elem(), r.defaults)
 		}
+		if p, ok := fresh.Interface().(*Price); ok {
+			if p.Reported = isWord(n, reportedWord); p.Reported {
+				v.Set(fresh)
+				return
+			}
+		}
 		d.value(path, n, fresh.Elem(), r)
 		v.Set(fresh)
 	case isStruct(t):
@@ -112,6 +118,12 @@ func (d *decoder) count() bool {
 		d.add("", "grows too large through its aliases", "share less with anchors")
 	}
 	return d.values <= maxValues
+}
+
+// isWord says whether the node is that text.
+func isWord(n ast.Node, word string) bool {
+	text, ok := scalarText(n)
+	return ok && text == word
 }
 
 // absent says whether the node is a key without a value.

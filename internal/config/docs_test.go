@@ -78,6 +78,7 @@ var sections = []struct {
 	{"providers[]", reflect.TypeFor[Provider]()},
 	{"providers[].models[]", reflect.TypeFor[Offer]()},
 	{"price", reflect.TypeFor[Price]()},
+	{"price.steps[]", reflect.TypeFor[Step]()},
 	{"limits", reflect.TypeFor[Limits]()},
 	{"models[]", reflect.TypeFor[Model]()},
 	{"node_server", reflect.TypeFor[NodeServer]()},
@@ -210,7 +211,7 @@ func section(t reflect.Type) string {
 func fieldComments(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	for _, name := range []string{"config.go", "nodes.go", "places.go", "rates.go"} {
+	for _, name := range []string{"config.go", "nodes.go", "places.go", "prices.go", "rates.go"} {
 		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)

@@ -207,27 +207,9 @@ type Offer struct {
 	// ToolQuality is your grade of its tool calls, from 0 to 1, for callers that sort by it (:exacto); 0 is not graded
 	// and counts as 0.9. The share of calls that came out well, as measured, weighs the grade.
 	ToolQuality decimal.Decimal `yaml:"tool_quality" default:"0" min:"0" max:"1" example:"0.9"`
-	// Price is the price list in the provider's currency, before exchange rate and margin. Default: free.
+	// Price is the price list in the provider's currency, before exchange rate and margin. The word reported in its place
+	// takes what the provider says of each answer, without a list. Default: free.
 	Price *Price `yaml:"price" example:"{prompt: 0.13, completion: 0.4}"`
 	// Disabled takes the offer out of every chain.
 	Disabled bool `yaml:"disabled" default:"false"`
-}
-
-// price resolves the absent kinds of a price list; no list is free.
-func (p *Price) price() hearth.Price {
-	if p == nil {
-		return hearth.Price{}
-	}
-	or := func(v *decimal.Decimal, other decimal.Decimal) decimal.Decimal {
-		if v == nil {
-			return other
-		}
-		return *v
-	}
-	return hearth.Price{
-		Prompt: p.Prompt, Completion: p.Completion,
-		CacheRead: or(p.CacheRead, p.Prompt), CacheWrite: or(p.CacheWrite, p.Prompt),
-		Reasoning: or(p.Reasoning, p.Completion),
-		Image:     p.Image, Request: p.Request,
-	}
 }

@@ -159,6 +159,9 @@ func (w *warner) provider(path string, p *Provider) {
 func (w *warner) offer(path string, o *Offer) {
 	if o.Price == nil {
 		w.add(path+".price", "is not set: callers pay nothing for it", "write the provider's price per 1,000,000 tokens")
+	} else if p := o.Price; p.Reported && p.Prompt.IsZero() && p.Completion.IsZero() && p.Request.IsZero() {
+		w.add(path+".price", "has no list beside reported: it counts as free where endpoints are sorted by price or bounded by max_price, and no key's limit holds there",
+			"write {reported: true, prompt: …, completion: …}")
 	}
 	if o.Context == 0 {
 		w.add(path+".context", "is not set: prompts that do not fit are sent all the same", "write the context window in tokens")
