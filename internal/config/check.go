@@ -143,6 +143,15 @@ func (k *checker) general() {
 	if c.EarlyHeaders > 0 && c.EarlyHeaders < time.Second {
 		k.add("early_headers", "is shorter than a second", "write 0s for never, or at least 1s: most answers should come with headers that name who answered")
 	}
+	if age := c.Records.MaxAge; age > 0 && age < 24*time.Hour {
+		k.add("records.max_age", "is shorter than a day", "write 0s for ever, or at least 24h: callers look for what their request became")
+	}
+	if size := c.Records.MaxSize; size > 0 && size < 64<<20 {
+		k.add("records.max_size", "is too small for a database", "write 0 for no bound, or at least 64MiB")
+	}
+	if !c.ExternalLimit.Amount.Equal(c.ExternalLimit.Amount.Truncate(9)) {
+		k.add("external_limit.amount", "has more than nine decimals", "round it")
+	}
 	if c.Request.MaxBody > c.Request.MaxBodyTotal {
 		k.add("request.max_body_total", "is smaller than max_body, so the largest body could never be read", "raise it to at least max_body")
 	}

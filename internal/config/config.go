@@ -58,6 +58,9 @@ type Config struct {
 	// Margin is added to the price of external providers: 5% and 0.05 mean the same, and a number without % is at most 1.
 	// Below 0 callers pay less than the provider asks. A provider may have its own.
 	Margin Margin `yaml:"margin" default:"0%" min:"-100%" max:"10000%" example:"5%"`
+	// ExternalLimit bounds what all keys together may spend at external providers in a period. When it is spent they are
+	// skipped, and own slots go on. A key may have such a limit of its own (hearth keys set).
+	ExternalLimit ExternalLimit `yaml:"external_limit"`
 	// Local describes the one provider that all own slots belong to; its slug is local-gpu.
 	Local Local `yaml:"local" example:"{name: MyIP Local GPU}"`
 	// Nodes are the own GPU machines (or single GPUs) and the slots on them.
@@ -155,6 +158,28 @@ type Records struct {
 	// MaxJournal bounds the disk space of records that are not yet in the database. When it is used up, requests
 	// are refused with 503 overloaded rather than served without a record.
 	MaxJournal Size `yaml:"max_journal" default:"1GiB" min:"1MiB" max:"1TiB" reload:"restart"`
+	// MaxAge is how long a record is kept, counted from the arrival of its request; 0s is for ever. What each key spent per
+	// day, model and provider is kept for ever.
+	MaxAge time.Duration `yaml:"max_age" default:"0s" min:"0s" max:"36500d" example:"400d"`
+	// MaxSize is how large the database may grow before the oldest records are deleted; 0 is without a bound. The file of a
+	// database that is larger already shrinks little by little.
+	MaxSize Size `yaml:"max_size" default:"0B" min:"0B" max:"16TiB" example:"20GiB"`
+}
+
+// ExternalLimit bounds what all keys together may spend at external providers.
+type ExternalLimit struct {
+	// Amount is in the billing currency; 0 is no limit.
+	Amount decimal.Decimal `yaml:"amount" default:"0" min:"0" max:"9000000000" example:"500000"`
+	// Reset is when it may be spent anew: at the midnight, in the time zone, of each day, Monday or first of a month, or never.
+	Reset string `yaml:"reset" default:"monthly" enum:"daily weekly monthly never"`
+}
+
+// Period is that of Reset.
+func (l ExternalLimit) Period() hearth.Period {
+	if l.Reset == "never" {
+		return hearth.Forever
+	}
+	return hearth.Period(l.Reset)
 }
 
 // Shutdown says how the process ends on SIGTERM.

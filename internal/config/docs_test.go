@@ -71,6 +71,7 @@ var sections = []struct {
 }{
 	{"", reflect.TypeFor[Config]()},
 	{"exchange_sources[]", reflect.TypeFor[ExchangeSource]()},
+	{"external_limit", reflect.TypeFor[ExternalLimit]()},
 	{"local", reflect.TypeFor[Local]()},
 	{"nodes[]", reflect.TypeFor[Node]()},
 	{"nodes[].slots[]", reflect.TypeFor[Slot]()},
@@ -98,7 +99,7 @@ then what is allowed but worth a second look.
 
 - **Strict.** An unknown key, a key written twice, a value of the wrong kind or a second document is an error. A key
   without a value is an error too; a list or group without content counts as absent.
-- **Durations** are written with their unit: ` + "`500ms`, `90s`, `10m`, `2h`, `1h30m`" + `.
+- **Durations** are written with their unit: ` + "`500ms`, `90s`, `10m`, `2h`, `1h30m`, `30d`" + `.
 - **Sizes** are whole numbers with their unit: ` + "`64MiB`, `1GiB`" + ` (1024), or ` + "`64MB`" + ` (1000).
 - **Prices, rates and margins** are read as exact decimals, quoted or not: ` + "`0.1`" + ` is exactly one tenth. No exponents.
 - **` + "`${env:NAME}`" + `** is replaced by an environment variable where the tables say *env*, after the file has been read:

@@ -146,10 +146,17 @@ func setText(v reflect.Value, text string) *fault {
 	return nil
 }
 
+var daysText = regexp.MustCompile(`^[0-9]{1,5}d$`)
+
 func setDuration(v reflect.Value, text string) *fault {
+	if daysText.MatchString(text) {
+		days, _ := strconv.Atoi(strings.TrimSuffix(text, "d")) // a few digits
+		v.SetInt(int64(days) * int64(24*time.Hour))
+		return nil
+	}
 	t, err := time.ParseDuration(text)
 	if err != nil {
-		return &fault{"must be a duration, not " + quote(text), "write a number with its unit, such as 500ms, 90s, 10m or 2h"}
+		return &fault{"must be a duration, not " + quote(text), "write a number with its unit, such as 500ms, 90s, 10m, 2h or 30d"}
 	}
 	v.SetInt(int64(t))
 	return nil

@@ -73,8 +73,11 @@ func TestDurationsAndSizes(t *testing.T) {
 	c := parse(t, `
 shutdown: {grace: 1m30s, lame_duck: 0}
 request: {max_body: 2 MiB, max_body_total: 3MB}
-records: {max_journal: "1048576"}
+records: {max_journal: "1048576", max_age: 400d, max_size: 20GiB}
 `, nil)
+	if c.Records.MaxAge != 400*24*time.Hour || c.Records.MaxSize != 20<<30 {
+		t.Errorf("records %+v", c.Records)
+	}
 	if c.Shutdown.Grace != 90*time.Second || c.Shutdown.LameDuck != 0 {
 		t.Errorf("shutdown %+v", c.Shutdown)
 	}
