@@ -21,6 +21,7 @@ type carrier struct {
 	client *Client
 	ask    slot.Ask
 	slot   *hearth.Slot
+	also   string // names of the others that would do
 	asked  time.Time
 	waited atomic.Int64
 }
@@ -58,6 +59,9 @@ func (t *carrier) labelled(r *http.Request) *http.Request {
 	r.Header[headModel] = []string{t.slot.Model.ID}
 	if t.ask.HasNext {
 		r.Header[headHasNext] = []string{"1"}
+	}
+	if t.also != "" {
+		r.Header[headAlso] = []string{t.also}
 	}
 	if t.ask.Generation != "" {
 		r.Header[headGeneration] = []string{t.ask.Generation}

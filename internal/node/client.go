@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -135,8 +136,19 @@ func (c *Client) Acquire(ctx context.Context, a slot.Ask) (*slot.Lease, error) {
 	if refusal != nil {
 		return nil, refusal
 	}
-	t := &carrier{client: c, ask: a, slot: s, asked: now}
+	t := &carrier{client: c, ask: a, slot: s, also: seen.others(s, a, now), asked: now}
 	return &slot.Lease{URL: c.base + slotsPath + s.Name, APIKey: c.token, Slot: s, Remote: true, Transport: t, Waited: t.waitedFor}, nil
+}
+
+// others are the names of the slots besides one that would do as well, with commas.
+func (s *sight) others(than *hearth.Slot, a slot.Ask, now time.Time) string {
+	var names []string
+	for _, at := range append([]*hearth.Slot{a.Slot}, a.Also...) {
+		if len(a.Also) > 0 && at != than && s.refuses(at, now, "") == nil {
+			names = append(names, at.Name)
+		}
+	}
+	return strings.Join(names, ",")
 }
 
 // sight is what was last seen of the machine. It is never changed.

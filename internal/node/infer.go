@@ -37,10 +37,7 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, at *hearth.Slot, 
 		return
 	}
 	asked := time.Now()
-	lease, err := s.o.Fleet.Acquire(r.Context(), slot.Ask{
-		Slot: at, Key: bounded(r.Header.Get(headKey)), Budget: header(r.Header, headBudget), HasNext: r.Header.Get(headHasNext) == "1",
-		Generation: bounded(r.Header.Get(headGeneration)),
-	})
+	lease, err := s.acquire(r.Context(), s.ask(r, at))
 	waited := time.Since(asked)
 	var refusal *slot.Refusal
 	switch {

@@ -19,6 +19,7 @@ const (
 	headHasNext    = "X-Hearth-Has-Next"    // 1: the gateway has another candidate
 	headGeneration = "X-Hearth-Generation"  // id of the request
 	headKey        = "X-Hearth-Key"         // id of the caller's key: waiting requests take turns by it
+	headAlso       = "X-Hearth-Also"        // names of further slots of the node that would do, with commas
 	headModel      = "X-Hearth-Model"       // id of the model that the gateway means
 	headStatus     = "X-Hearth-Slot-Status" // slot word of a 503
 	headWaited     = "X-Hearth-Waited-Ms"   // how long the request waited for the slot, in ms

@@ -45,9 +45,10 @@ type Server struct {
 	cutAll  context.Context // ends when requests in flight are to end
 	cut     context.CancelFunc
 
-	mu   sync.Mutex
-	busy int           // requests in engines
-	idle chan struct{} // closed when there is none any more; nil = nobody waits for that
+	mu     sync.Mutex
+	busy   int                // requests in engines
+	idle   chan struct{}      // closed when there is none any more; nil = nobody waits for that
+	parked map[string]*parked // places that are kept, by id of the request
 }
 
 // NewServer makes a server. Its fleet is the caller's to close.
@@ -61,7 +62,7 @@ func NewServer(o ServerOptions) *Server {
 	if o.Order == nil {
 		o.Order = o.Fleet.Order
 	}
-	s := &Server{o: o, token: sha256.Sum256([]byte(o.Token)), once: o.Engines.Clone()}
+	s := &Server{o: o, token: sha256.Sum256([]byte(o.Token)), once: o.Engines.Clone(), parked: make(map[string]*parked)}
 	s.once.DisableKeepAlives = true
 	s.catalog.Store(o.Catalog)
 	s.cutAll, s.cut = context.WithCancel(context.Background())

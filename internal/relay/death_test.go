@@ -124,7 +124,7 @@ func TestEngineThatLivesIsBlamed(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := stage(t, Options{}, part{local: true, serve: c.serve})
+				s := stage(t, Options{}, part{local: true, serve: c.serve}, good)
 				for range 3 {
 					s.ask(t.Context(), chat(""))
 				}

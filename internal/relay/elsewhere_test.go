@@ -114,13 +114,36 @@ func TestElsewhere(t *testing.T) {
 			})
 		})
 	}
-	t.Run("what waits over there waits for one slot", func(t *testing.T) {
+	t.Run("slots over there share a wait", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			f := &far{does: refuse(loading)}
+			f := &far{waits: 20 * time.Second}
+			f.does = func(r *http.Request) (*http.Response, error) {
+				if len(f.asks) == 1 {
+					return nil, loading
+				}
+				return farAnswer(200, word("a")+lastWord, io.EOF)(r)
+			}
 			s := stage(t, Options{}, together(false, part{local: true, far: f}, part{local: true, far: f})...)
 			a := s.ask(t.Context(), chat(stream))
-			if got := words(s.record(a.id).Attempts); got != "slot_loading slot_loading" || len(f.asks) != 2 || !f.asks[0].HasNext || f.asks[1].HasNext || len(f.asks[0].Also) != 0 {
-				t.Errorf("%q, asked %+v", got, f.asks)
+			g := s.record(a.id)
+			if got := words(g.Attempts); got != "slot_loading 200" || g.Endpoint != s.cat.Endpoints[1].ID || a.took.Round(time.Second) != 40*time.Second {
+				t.Errorf("%q after %v by %s", got, a.took, g.Endpoint)
+			}
+			if len(f.asks) != 2 || f.asks[0].HasNext || len(f.asks[0].Also) != 1 || f.asks[0].Also[0] != s.cat.Slots[1] || f.asks[1].Budget != 70*time.Second {
+				t.Errorf("asked %+v", f.asks)
+			}
+		})
+	})
+	t.Run("one budget holds for slots over there", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := &far{waits: 40 * time.Second, does: refuse(loading)}
+			s := stage(t, Options{}, together(false, part{local: true, far: f}, part{local: true, far: f}, part{local: true, far: f})...)
+			a := s.ask(t.Context(), chat(stream))
+			if got := words(s.record(a.id).Attempts); got != "slot_loading slot_loading slot_loading" {
+				t.Errorf("%q", got)
+			}
+			if len(f.asks) != 3 || f.asks[1].Budget != 50*time.Second || f.asks[2].Budget != 10*time.Second || len(f.asks[1].Also) != 1 {
+				t.Errorf("asked %+v", f.asks)
 			}
 		})
 	})

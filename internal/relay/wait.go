@@ -17,10 +17,10 @@ type grant struct {
 	count  func() // adds the failure to what is measured of the endpoint; nil = there is nothing to add
 }
 
-// together is how many of the first candidates share one wait: slots of one node of this machine.
+// together is how many of the first candidates share one wait: slots of one node.
 func (r *Relay) together(rest []hearth.Candidate) int {
 	first := rest[0].Endpoint.Slot
-	if first == nil || first.Node == nil || first.Node.Remote != nil {
+	if first == nil || first.Node == nil {
 		return 1
 	}
 	n := 1
@@ -73,26 +73,13 @@ func (r *Relay) serves(s *hearth.Slot, cs []hearth.Candidate, o *outcome) {
 		for j := range cs[:i] {
 			p := outcome{Attempt: hearth.Attempt{SlotWait: o.SlotWait, Latency: o.SlotWait}}
 			p.begin(cs[j].Endpoint)
-			p.Skip, p.Message = notFirst(r.fleet.View(cs[j].Endpoint.Slot))
+			p.Skip, p.Message = slot.NotFirst(r.fleet.View(cs[j].Endpoint.Slot))
 			o.passed = append(o.passed, p.Attempt)
 		}
 		o.begin(cs[i].Endpoint)
 		o.place = i
 		return
 	}
-}
-
-// notFirst is why a slot that was waited for is not the one that serves.
-func notFirst(v hearth.SlotView) (hearth.SkipReason, string) {
-	switch {
-	case v.State == hearth.SlotFailed:
-		return hearth.SkipFailed, "its engine has failed, and another slot of the node was ready first"
-	case v.State == hearth.SlotReady:
-		return hearth.SkipBusy, "another slot of the node had a free place first"
-	case v.OtherBusy:
-		return hearth.SkipBusy, "the GPU is busy with another model, which was ready first"
-	}
-	return hearth.SkipLoading, "another slot of the node was ready first"
 }
 
 // without takes candidate i out of those that are left, and changes the order of no others.

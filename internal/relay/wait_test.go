@@ -150,7 +150,7 @@ func TestWaitTogether_Money(t *testing.T) {
 		s.must(s.fleet.Order(context.Background(), slot.Order{Slot: "slot-2", Verb: slot.Wake}))
 		s.key.Limit = 2400 * 1_000_000_000
 		time.AfterFunc(time.Second, func() {
-			if _, ok := s.ledger.Hold(s.key, "KRW", 800*1_000_000_000); !ok {
+			if !s.holds(800*1_000_000_000) {
 				t.Error("nothing was left for others")
 			}
 		})
@@ -159,24 +159,6 @@ func TestWaitTogether_Money(t *testing.T) {
 			t.Errorf("%q, %v", got, a.err)
 		}
 	})
-}
-
-func TestNotFirst(t *testing.T) {
-	for name, c := range map[string]struct {
-		v    hearth.SlotView
-		want hearth.SkipReason
-	}{
-		"asleep":                   {hearth.SlotView{}, hearth.SkipLoading},
-		"starting":                 {hearth.SlotView{State: hearth.SlotStarting}, hearth.SkipLoading},
-		"behind another model":     {hearth.SlotView{OtherBusy: true}, hearth.SkipBusy},
-		"ready without a place":    {hearth.SlotView{State: hearth.SlotReady}, hearth.SkipBusy},
-		"failed":                   {hearth.SlotView{State: hearth.SlotFailed}, hearth.SkipFailed},
-		"failed, another is there": {hearth.SlotView{State: hearth.SlotFailed, OtherBusy: true}, hearth.SkipFailed},
-	} {
-		if word, says := notFirst(c.v); word != c.want || says == "" {
-			t.Errorf("%s: %s %q", name, word, says)
-		}
-	}
 }
 
 func TestWithout(t *testing.T) {

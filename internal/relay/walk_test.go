@@ -251,7 +251,7 @@ func TestMeasured(t *testing.T) {
 				if v := got.Throughput.P50; v != 0.25 || (got.Latency.P50 == 3) != (c.body == stream) {
 					t.Errorf("throughput %v, latency %v", v, got.Latency.P50)
 				}
-				if v := s.relay.input(&hearth.Request{}, nil).Views.Speeds; len(v) != 1 || v[0].Samples != 1 {
+				if v := s.relay.input(&hearth.Request{}, nil, time.Now()).Views.Speeds; len(v) != 1 || v[0].Samples != 1 {
 					t.Errorf("the chain is told of %+v", v)
 				}
 			})
