@@ -94,9 +94,9 @@ func (v *viewing) changed() bool {
 		return true
 	}
 	return !slices.EqualFunc(v.last.Slots, v.look(time.Now()), func(a, b seen) bool {
-		a.Since, a.LoadRest, a.Paused = b.Since, b.LoadRest, min(a.Paused, b.Paused) // they pass by themselves
-		if a.Paused > 0 {
-			b.Paused = a.Paused
+		a.Since, a.LoadRest = b.Since, b.LoadRest // they pass by themselves
+		if a.Paused > 0 && b.Paused > 0 {
+			a.Paused = b.Paused
 		}
 		return a == b
 	})
