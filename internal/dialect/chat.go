@@ -38,6 +38,9 @@ type Chat struct {
 
 	// ToolNames are the names of the functions that the request offers; none = not known, or too many to keep.
 	ToolNames []string
+	// RunningUsage and Timings: the caller wants to be told with each chunk what has been used so far, in vLLM's way
+	// (stream_options.continuous_usage_stats) or llama-server's (timings_per_token).
+	RunningUsage, Timings bool
 
 	raw     []byte
 	members []member
@@ -264,6 +267,9 @@ func (d *decoding) member() error {
 	}
 	if c.raw[m.val] != 'n' {
 		c.Params |= known.param
+	}
+	if m.own == fieldOther && c.raw[m.val] == 't' && string(key) == timingsKey {
+		c.Timings = true
 	}
 	c.members = append(c.members, m)
 	return nil

@@ -34,9 +34,7 @@ func (d *decoding) field(m *member) error {
 	case fieldStream:
 		d.chat.Stream, err = boolean("stream", val)
 	case fieldStreamOptions:
-		if k := val.Kind(); k != '{' && k != 'n' {
-			err = hearth.Invalid("stream_options", "stream_options must be an object or null")
-		}
+		return d.streamOptions(val)
 	case fieldMaxTokens, fieldMaxCompletionTokens:
 		return d.maxTokens(m.own, val)
 	case fieldChoices:
@@ -107,6 +105,29 @@ func (d *decoding) checkDepth(val []byte) error {
 			depth--
 		case '"':
 			i = stringEnd(val, i) - 1
+		}
+	}
+	return nil
+}
+
+// The ways in which a caller asks for running counts, and we ask an engine.
+const (
+	timingsKey    = "timings_per_token"
+	continuousKey = "continuous_usage_stats"
+)
+
+// streamOptions looks at what the caller wants to be told in a stream. Usage is told at its end in any case.
+func (d *decoding) streamOptions(val jsontext.Value) error {
+	if k := val.Kind(); k != '{' && k != 'n' {
+		return hearth.Invalid("stream_options", "stream_options must be an object or null")
+	} else if k == 'n' {
+		return nil
+	}
+	s := scan{b: val}
+	s.open()
+	for key, ok := s.key(); ok; key, ok = s.key() {
+		if v := s.value(); string(v) == "true" && string(unquote(key)) == continuousKey {
+			d.chat.RunningUsage = true
 		}
 	}
 	return nil

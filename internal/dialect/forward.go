@@ -17,8 +17,10 @@ import (
 
 // Target says how one upstream wants the request.
 type Target struct {
-	Model        string // what the upstream calls the model
-	StreamUsage  bool   // the upstream reports usage in streams when it is asked to
+	Model       string // what the upstream calls the model
+	StreamUsage bool   // the upstream reports usage in streams when it is asked to
+	// Running is how the engine is asked to tell with each chunk of a stream what has been used so far.
+	Running      hearth.Running
 	MaxTokensKey string // the one key for the output cap that it knows; "" = either is fine
 	MaxTokens    int    // > 0: no larger output cap goes out; a body without one gets this one
 	UserSalt     []byte // user goes out hashed with it; without a salt it does not go out at all
@@ -43,7 +45,7 @@ func (c *Chat) AppendForward(dst []byte, t Target) []byte {
 	dst = slices.Grow(dst, len(c.raw)+len(t.Model)+64)
 	dst = append(dst, '{')
 	limit := c.outputCap(t.MaxTokensKey)
-	model, options := false, false
+	model, options, timings := false, false, c.Stream && t.Running == hearth.RunningTimings
 	for i := range c.members {
 		m := &c.members[i]
 		if m.own.neverForwarded() || c.dropped(m, &t) {
@@ -59,7 +61,7 @@ func (c *Chat) AppendForward(dst []byte, t Target) []byte {
 		case fieldStreamOptions:
 			if c.Stream && t.StreamUsage {
 				options = true
-				dst = c.appendStreamOptions(dst, m)
+				dst = c.appendStreamOptions(dst, m, t.Running)
 			}
 		case fieldUser:
 			if c.user != "" && len(t.UserSalt) > 0 {
@@ -68,7 +70,9 @@ func (c *Chat) AppendForward(dst []byte, t Target) []byte {
 		case fieldMaxTokens, fieldMaxCompletionTokens:
 			dst = c.appendCap(dst, m, limit, &t)
 		case fieldOther:
-			dst = c.appendOther(dst, m, &t)
+			if !timings || string(c.key(m)) != timingsKey {
+				dst = c.appendOther(dst, m, &t)
+			}
 		default:
 			dst = append(dst, c.raw[m.key:m.valEnd]...)
 		}
@@ -83,7 +87,10 @@ func (c *Chat) AppendForward(dst []byte, t Target) []byte {
 		dst = append(appendCount(dst, cmp.Or(t.MaxTokensKey, "max_tokens"), t.MaxTokens), ',')
 	}
 	if c.Stream && t.StreamUsage && !options {
-		dst = append(dst, `"stream_options":{"include_usage":true},`...)
+		dst = append(c.appendStreamOptions(dst, nil, t.Running), ',')
+	}
+	if timings {
+		dst = append(dst, `"`+timingsKey+`":true,`...)
 	}
 	if t.Provider != nil {
 		dst = appendProvider(dst, t.Provider, t.Rate)
@@ -234,24 +241,33 @@ func appendModel(dst []byte, model string) []byte {
 	return appendQuoted(append(dst, `"model":`...), model)
 }
 
-// appendStreamOptions keeps what the caller gave and asks for usage.
-func (c *Chat) appendStreamOptions(dst []byte, m *member) []byte {
+// appendStreamOptions keeps what the caller gave, if anything, and asks for usage.
+func (c *Chat) appendStreamOptions(dst []byte, m *member, running hearth.Running) []byte {
 	dst = append(dst, `"stream_options":{`...)
 	done := false
-	if s := (scan{b: c.raw[m.val:m.valEnd]}); s.kind() == '{' {
+	var s scan
+	if m != nil {
+		s.b = c.raw[m.val:m.valEnd]
+	}
+	if s.kind() == '{' {
 		s.open()
 		for key, ok := s.key(); ok; key, ok = s.key() {
 			val := s.value()
-			if string(unquote(key)) != "include_usage" {
-				dst = append(append(append(append(dst, key...), ':'), val...), ',')
-			} else if !done {
+			switch word := string(unquote(key)); {
+			case word == "include_usage" && !done:
 				done = true
 				dst = append(dst, `"include_usage":true,`...)
+			case word == "include_usage", word == continuousKey && running == hearth.RunningUsage:
+			default:
+				dst = append(append(append(append(dst, key...), ':'), val...), ',')
 			}
 		}
 	}
 	if !done {
 		dst = append(dst, `"include_usage":true,`...)
+	}
+	if running == hearth.RunningUsage {
+		dst = append(dst, `"`+continuousKey+`":true,`...)
 	}
 	dst[len(dst)-1] = '}'
 	return dst

@@ -31,7 +31,7 @@ func TestAppendForward_golden(t *testing.T) {
 		if !ok {
 			t.Fatalf("no engine %s", name)
 		}
-		return Target{Model: "local", StreamUsage: true, Drop: e.Deny, UserSalt: []byte("salt")}
+		return Target{Model: "local", StreamUsage: true, Running: e.Running, Drop: e.Deny, UserSalt: []byte("salt")}
 	}
 	lowered := engine("vllm")
 	lowered.MaxTokens = 512

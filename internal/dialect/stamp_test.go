@@ -129,6 +129,12 @@ func TestAppendFinal(t *testing.T) {
 			t.Error(d)
 		}
 	})
+	t.Run("a price step and a reported price", func(t *testing.T) {
+		got := string(stamp().AppendFinal(nil, "stop", "stop", hearth.Usage{}, hearth.Bill{Currency: "KRW", Tariff: `"night"`, Reported: true}))
+		if !strings.HasSuffix(got, `,"exchange_rate":1,"margin":0,"tariff":"\"night\"","price_reported":true}}}`) {
+			t.Error(got)
+		}
+	})
 	t.Run("all chunks of a stream have one time", func(t *testing.T) {
 		s := stamp()
 		s.AppendChunk(nil, []byte(`{"created":5,"choices":[{"index":0,"delta":{}}]}`))

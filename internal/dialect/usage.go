@@ -265,6 +265,12 @@ func AppendUsage(dst []byte, u hearth.Usage, b hearth.Bill) []byte {
 	}
 	dst = appendDecimal(dst, `,"exchange_rate":`, rate)
 	dst = appendDecimal(dst, `,"margin":`, b.Margin)
+	if b.Tariff != "" {
+		dst = appendQuoted(append(dst, `,"tariff":`...), b.Tariff)
+	}
+	if b.Reported {
+		dst = append(dst, `,"price_reported":true`...)
+	}
 	return append(dst, "}}"...)
 }
 

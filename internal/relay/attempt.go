@@ -56,7 +56,10 @@ func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange,
 	}
 	e := o.endpoint
 	// A stamp learns from the upstream it rewrites, so each attempt gets a new one.
-	x.stamp = dialect.Stamp{ID: x.gen.ID, Model: e.Model.ID, Provider: e.Provider.Name, Created: x.stamp.Created, Tools: x.chat.ToolNames}
+	x.stamp = dialect.Stamp{
+		ID: x.gen.ID, Model: e.Model.ID, Provider: e.Provider.Name, Created: x.stamp.Created, Tools: x.chat.ToolNames,
+		Running: running(e), PassUsage: x.chat.RunningUsage, PassTimings: x.chat.Timings,
+	}
 	x.watch.Dispatch()
 	x.tally.tried++
 	sent := time.Now()
@@ -175,6 +178,10 @@ func (r *Relay) pass(w http.ResponseWriter, x *exchange, o *outcome, opened *ups
 		o.Status = opened.Status
 	case hearth.Served:
 		o.health = health.Success
+	case hearth.Gone:
+		if end.Failure != nil { // nobody waited for the answer: it says nothing of the endpoint
+			o.failure, o.Message = end.Failure, "failed when its caller had left: "+end.Failure.Message
+		}
 	}
 }
 

@@ -92,14 +92,21 @@ func (r *Relay) settle(x *exchange, o *outcome) {
 	switch {
 	case o.answer != nil:
 		g.Usage, g.FinishReason, g.NativeFinish = o.answer.Usage, o.answer.Finish, o.answer.Native
+		if o.answer.Content && g.Usage.CompletionTokens == 0 {
+			g.Unbilled = 1
+		}
 	case o.stream != nil:
 		g.Usage, g.FinishReason, g.NativeFinish = o.stream.Usage, x.stamp.FinishReason(o.stream.Finish), o.stream.Native
+		g.Unbilled = o.stream.Unbilled
 	}
 	switch o.Verdict {
 	case hearth.Broken:
 		g.FinishReason = "error"
 	case hearth.Gone:
 		g.FinishReason = o.stream.Finish // not one that nobody said
+		if o.failure != nil {
+			g.FinishReason = "error"
+		}
 	}
 	bill, err := meter.Settle(e, g.Usage, meter.Outcome{Currency: r.catalog.Currency, At: x.priced, Finish: g.FinishReason, Images: g.Images})
 	if err != nil {

@@ -64,7 +64,7 @@ func (r *Relay) target(x *exchange, e *hearth.Endpoint, limit int) dialect.Targe
 	p := e.Provider
 	to := dialect.Target{
 		Model: e.UpstreamModel, StreamUsage: !p.NoStreamOptions && !r.upstream.PlainOnly(e.Index),
-		MaxTokensKey: p.MaxTokensKey, MaxTokens: limit, UserSalt: r.opt.UserSalt,
+		MaxTokensKey: p.MaxTokensKey, MaxTokens: limit, UserSalt: r.opt.UserSalt, Running: running(e),
 	}
 	if s := e.Slot; s != nil {
 		engine, _ := hearth.EngineOf(s.Engine)
@@ -78,6 +78,15 @@ func (r *Relay) target(x *exchange, e *hearth.Endpoint, limit int) dialect.Targe
 		to.Provider, to.Rate = &x.chat.Prefs, dollar.Mul(decimal.NewFromInt(1).Add(p.Margin))
 	}
 	return to
+}
+
+// running is how the endpoint's engine is asked for counts on the way, so that an answer whose caller leaves can be billed.
+func running(e *hearth.Endpoint) hearth.Running {
+	if e.Slot == nil || e.Slot.StrictKeys {
+		return hearth.RunningNot
+	}
+	engine, _ := hearth.EngineOf(e.Slot.Engine)
+	return engine.Running
 }
 
 // outputCap is the cap on the output that the candidate gets in place of the caller's, 0 = it gets the caller's. Where a

@@ -45,17 +45,18 @@ type Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
 // Client sends attempts to the endpoints of one catalog. It is safe for concurrent use.
 type Client struct {
-	opt     Options
-	start   time.Time                // what the times in plain count from
-	plain   []*atomic.Int64          // by endpoint index: until when it is sent no stream_options
-	answers budget                   // of whole answers in memory
-	largest int                      // bytes of one of them
-	event   int                      // bytes of one event of a stream, 0 = the reader's own bound
-	dry     int                      // bytes of a stream without content
-	targets []target                 // by endpoint index; empty for local endpoints
-	engines []atomic.Pointer[engine] // by endpoint index; the engine that a local endpoint last had
-	clients map[*hearth.Provider]*pool
-	trust   trust // whom the connections to engines may reach
+	opt        Options
+	start      time.Time                // what the times in plain count from
+	plain      []*atomic.Int64          // by endpoint index: until when it is sent no stream_options
+	answers    budget                   // of whole answers in memory
+	settlement *settlement              // of the streams that callers have left
+	largest    int                      // bytes of one of them
+	event      int                      // bytes of one event of a stream, 0 = the reader's own bound
+	dry        int                      // bytes of a stream without content
+	targets    []target                 // by endpoint index; empty for local endpoints
+	engines    []atomic.Pointer[engine] // by endpoint index; the engine that a local endpoint last had
+	clients    map[*hearth.Provider]*pool
+	trust      trust // whom the connections to engines may reach
 }
 
 // target is where an endpoint's requests go. It is shared by all attempts and never written to.
@@ -77,7 +78,7 @@ type engine struct {
 
 // New makes a client for the catalog.
 func New(c *hearth.Catalog, o Options) (*Client, error) {
-	cl := &Client{answers: budget{held: new(atomic.Int64)}, start: time.Now(), largest: maxAnswerBody, dry: maxDry}
+	cl := &Client{answers: budget{held: new(atomic.Int64)}, settlement: newSettlement(), start: time.Now(), largest: maxAnswerBody, dry: maxDry}
 	return cl.fill(c, o, nil, nil)
 }
 

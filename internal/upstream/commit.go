@@ -106,7 +106,7 @@ func newStream(op *opening, resp *http.Response) *Stream {
 	s := &Stream{
 		w: op.w, pool: op.target.pool, body: timedBody{ReadCloser: resp.Body, w: op.w, idle: e.Provider.Limits.Idle, most: op.client.dry},
 		stamp: op.call.Stamp, local: e.Local(), secrets: op.target.secrets, own: buffers.Get().(*[]byte),
-		keepAlive: op.client.opt.KeepAlive, cap: outputCap(op.call),
+		keepAlive: op.client.opt.KeepAlive, cap: outputCap(op.call), after: op.after,
 	}
 	if op.call.Lease != nil {
 		s.ahead = &ahead{lease: op.call.Lease, most: op.client.opt.StreamBuffer, share: share{of: &op.client.answers}}

@@ -20,7 +20,7 @@ type pool struct {
 // found out about its upstream is kept. The connections to providers whose address has not changed are kept as well, and
 // the memory of answers counts for both. The present client does not notice before Retire.
 func (c *Client) Next(cat *hearth.Catalog, o Options, from []int) (*Client, error) {
-	next := &Client{answers: budget{held: c.answers.held}, start: c.start, largest: c.largest, event: c.event, dry: c.dry}
+	next := &Client{answers: budget{held: c.answers.held}, settlement: c.settlement, start: c.start, largest: c.largest, event: c.event, dry: c.dry}
 	return next.fill(cat, o, c, from)
 }
 

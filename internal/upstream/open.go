@@ -69,7 +69,8 @@ func (c *Client) Open(ctx context.Context, call *Call) (*Opened, *Failure, error
 		f := judgeSend(err, nil)
 		return nil, &f, nil
 	}
-	op := &opening{client: c, target: t, call: call, w: watch(ctx, call.longer(call.Endpoint.Provider.Limits.Total)), began: time.Now()}
+	op := &opening{client: c, target: t, call: call, began: time.Now()}
+	op.w, op.after = c.watchCall(ctx, call, call.longer(call.Endpoint.Provider.Limits.Total))
 	if call.Lease != nil {
 		op.w.unhook = call.Lease.OnCut(op.w.cut)
 	}
@@ -93,6 +94,7 @@ type opening struct {
 	target  *target
 	call    *Call
 	w       *watchdog
+	after   *abandoned // nil = the stream ends with its caller
 	began   time.Time
 	refused bool // the upstream does not know stream_options
 }

@@ -35,15 +35,16 @@ type Stream struct {
 	local   bool
 	secrets []string
 	inBand  *dialect.UpstreamError
-	own     *[]byte // the pooled buffer
-	buf     []byte  // rewritten events not yet written
-	share   share   // of a whole answer that is passed on as a stream
-	ahead   *ahead  // how it goes on while the caller is slow; nil = at the caller's pace
-	end     End     // how it ended
-	over    bool    // end is set: nothing more is read, but to the connection's end
-	freed   bool    // the upstream was ended
-	done    bool    // [DONE] was seen, or the whole of an answer that is no stream
-	said    bool    // the last word was: a finish reason, or usage, and no content after it
+	own     *[]byte    // the pooled buffer
+	buf     []byte     // rewritten events not yet written
+	share   share      // of a whole answer that is passed on as a stream
+	after   *abandoned // how it goes on when the caller leaves; nil = not at all
+	ahead   *ahead     // how it goes on while the caller is slow; nil = at the caller's pace
+	end     End        // how it ended
+	over    bool       // end is set: nothing more is read, but to the connection's end
+	freed   bool       // the upstream was ended
+	done    bool       // [DONE] was seen, or the whole of an answer that is no stream
+	said    bool       // the last word was: a finish reason, or usage, and no content after it
 
 	cap       int // tokens the output may have, 0 = not known
 	parts     int // content-bearing events so far
@@ -55,7 +56,7 @@ type Stream struct {
 // End is how a stream ended.
 type End struct {
 	Verdict hearth.Verdict // Served, Broken or Gone
-	Failure *Failure       // why it is Broken
+	Failure *Failure       // why it is Broken; of one that was read on when it was Gone: how that failed, nil = it did not
 	Err     error          // the caller's side, when Gone
 }
 
@@ -122,11 +123,14 @@ func (s *Stream) next() (step, error) {
 
 // note keeps the facts of a chunk. Usage may come in any chunk; the last wins.
 func (s *Stream) note(c *dialect.Chunk) step {
-	if c.Content {
+	if c.Content && !s.body.bounded { // else nobody was given it
 		s.Unbilled++
 	}
-	if c.Usage.Reported { // what it counts includes the chunk it came in
-		s.Usage, s.Unbilled = c.Usage, 0
+	if c.Usage.Reported {
+		s.Usage = c.Usage
+		if c.Usage.CompletionTokens > 0 { // which includes what came in the same chunk
+			s.Unbilled = 0
+		}
 	}
 	if s.UpstreamID == "" {
 		s.UpstreamID = c.UpstreamID
@@ -186,22 +190,27 @@ func (s *Stream) pace(st step) {
 }
 
 // Copy passes the stream on until it ends, fails, or the caller leaves (which ends the context that Open was given),
-// and frees the upstream. The last bytes (the chunk with the usage, [DONE]) are the caller's to write, and have
+// and frees the upstream; what has a provider that settles is read on for a while when the caller leaves. The last bytes (the chunk with the usage, [DONE]) are the caller's to write, and have
 // writeLimit for it. The same limit bounds each write: a caller who takes nothing for so long counts as gone. While the
 // upstream is silent, the caller gets a comment at every KeepAlive of the Options; out is not used after the return.
 func (s *Stream) Copy(out http.ResponseWriter, writeLimit time.Duration) End {
 	defer s.close()
-	k := newSink(s.w.ctx, s.w.cancel, out, writeLimit, s.keepAlive)
+	k := newSink(s.w.ctx, s.leave, out, writeLimit, s.keepAlive)
 	k.begin = s.Begin
 	defer func() { _ = k.stop() }() // its error was looked at, or comes too late to matter
+	s.after.begin()
 	for !s.over {
-		if s.due() {
-			if err := s.flush(k); err != nil {
-				return End{Verdict: hearth.Gone, Err: err}
-			}
+		if !s.due() {
+			s.advance()
 			continue
 		}
-		s.advance()
+		err := s.after.gone()
+		if err == nil {
+			err = s.flush(k)
+		}
+		if err != nil {
+			return s.abandon(k, err)
+		}
 	}
 	return s.conclude(k)
 }
@@ -301,7 +310,7 @@ func (s *Stream) broken(err error) {
 	why := cause(s.w.ctx)
 	ours := errors.Is(why, ErrShutdown) || errors.Is(why, errStopped)
 	switch {
-	case why != nil && !isLimit(why) && !ours:
+	case why != nil && !isLimit(why) && !ours, errors.Is(err, errSettled):
 		s.end, s.over = End{Verdict: hearth.Gone, Err: why}, true
 	case s.finished():
 		s.served() // the connection broke, or stalled, after the last word
@@ -336,6 +345,7 @@ func (s *Stream) free() {
 	}
 	s.freed = true
 	s.w.close()
+	s.after.end()
 	_ = s.body.Close()
 	s.pool.left()
 	s.events.Close()

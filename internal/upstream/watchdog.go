@@ -15,7 +15,7 @@ type watchdog struct {
 	cause   error       // what the running timer stands for; written only while no timer runs
 	running bool        // the timer was started, and was not stopped in time
 	ends    time.Time   // of the whole attempt; zero = never
-	unhook  func() bool // ends the wait for the lease to be cut; nil = there is none
+	unhook  func() bool // ends the wait for the lease to be cut, or for the caller to leave; nil = there is none
 }
 
 func watch(parent context.Context, total time.Duration) *watchdog {
@@ -91,6 +91,9 @@ type timedBody struct {
 	dry   int           // bytes since the last content
 	most  int           // of them
 	rest  time.Duration // of all further reads together, in the phase ending
+
+	bounded bool // the caller has left: so many bytes may still come
+	left    int
 }
 
 type phase uint8
@@ -116,9 +119,11 @@ func (b *timedBody) Read(p []byte) (int, error) {
 		return copy(p, b.ahead[:]), nil
 	case b.dry > b.most:
 		return 0, errDry
+	case b.bounded && b.left <= 0:
+		return 0, errSettled
 	case b.phase == holding || b.phase == ended:
 		n, err := b.ReadCloser.Read(p)
-		b.dry += n
+		b.count(n)
 		return n, err
 	case b.phase == ending && b.idle > 0:
 		start := time.Now()
@@ -129,8 +134,13 @@ func (b *timedBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p)
 	b.w.pause()
-	b.dry += n
+	b.count(n)
 	return n, err
+}
+
+func (b *timedBody) count(n int) {
+	b.dry += n
+	b.left -= n
 }
 
 // maxDry is how many bytes may come without any content: comments show life, but gigabytes of them only keep us busy.
