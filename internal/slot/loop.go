@@ -1,6 +1,7 @@
 package slot
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -143,7 +144,6 @@ func (n *node) tell(m message) bool {
 
 // loop takes one event after the other until the node is closed and empty.
 func (n *node) loop() {
-	defer n.kill()
 	defer close(n.done)
 	timer := time.NewTimer(0) // what was found or ordered before the start counts at once
 	defer timer.Stop()
@@ -293,10 +293,12 @@ func modelID(s *hearth.Slot) string {
 // now returns a slot's view, its prediction brought up to now.
 func (c *cell) now() hearth.SlotView {
 	p := c.view.Load()
-	v := p.SlotView
+	v, passed := p.SlotView, time.Since(p.at)
 	switch v.State {
-	case hearth.SlotStarting, hearth.SlotDraining, hearth.SlotStopping, hearth.SlotFailed:
-		v.LoadRest = max(0, v.LoadRest-time.Since(p.at))
+	case hearth.SlotStarting:
+		v.LoadRest = max(0, v.LoadRest-passed)
+	case hearth.SlotDraining, hearth.SlotStopping, hearth.SlotFailed: // the load itself has not begun
+		v.LoadRest = max(v.LoadRest-passed, cmp.Or(v.LoadTime, c.conf.Load().ExpectedLoad))
 	}
 	return v
 }
