@@ -97,6 +97,9 @@ func (a *App) drain(srv *http.Server, hurry <-chan struct{}, cancel context.Canc
 	}
 	a.log.Warn("grace is over: ending the requests that are left")
 	cancel(upstream.ErrShutdown)
+	if s := a.now.Load(); s != nil {
+		s.upstream.EndAbandoned() // their callers' contexts have ended before
+	}
 	last, done := context.WithTimeout(context.Background(), lastWords)
 	defer done()
 	if err := srv.Shutdown(last); err != nil {
