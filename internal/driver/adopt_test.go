@@ -44,6 +44,7 @@ func patient(exe string) *hearth.Catalog {
 }
 
 func TestFleetAfterAGatewayThatWasKilled(t *testing.T) {
+	t.Parallel()
 	d := driversIn(t, t.TempDir())
 	g := newGateway(t, d.o.Dir)
 	pid := g.start("start", "a")
@@ -66,6 +67,7 @@ func TestFleetAfterAGatewayThatWasKilled(t *testing.T) {
 }
 
 func TestFleetThatKeepsItsEngine(t *testing.T) {
+	t.Parallel()
 	d := driversIn(t, t.TempDir())
 	c := patient(self(t))
 	for _, s := range c.Slots {

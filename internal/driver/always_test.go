@@ -54,6 +54,7 @@ func TestNew(t *testing.T) {
 }
 
 func TestAlways(t *testing.T) {
+	t.Parallel()
 	t.Run("nobody there is a failure, not a wait", func(t *testing.T) {
 		port, err := freePort()
 		if err != nil {

@@ -105,6 +105,7 @@ func pidIn(t *testing.T, file string) (pid int) {
 }
 
 func TestCommandStop(t *testing.T) {
+	t.Parallel()
 	t.Run("a stop that fails is an error, and may be tried again", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "ok")
 		e := start(t, commandSlot("true", "test -e "+file+" || { echo busy; exit 7; }", "false"))
@@ -158,6 +159,7 @@ func TestCommandStop(t *testing.T) {
 }
 
 func TestCommandStatus(t *testing.T) {
+	t.Parallel()
 	t.Run("an engine that ends before it is ready has failed", func(t *testing.T) {
 		dir := t.TempDir()
 		up := filepath.Join(dir, "up")

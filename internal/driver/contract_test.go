@@ -103,7 +103,7 @@ func commandRig(t *testing.T, load time.Duration, model string) *rig {
 	return &rig{
 		slot: &hearth.Slot{
 			Name: "s", Driver: Command, URL: "http://" + addr(port), Node: &hearth.Node{Name: "n", Exclusive: true}, Model: &hearth.Model{ID: "acme/tiny"},
-			Env: map[string]hearth.Secret{engineMode: "1", "PIDFILE": hearth.Secret(file)},
+			Env: map[string]hearth.Secret{engineMode: "1", raceOptions: endAtOnce, "PIDFILE": hearth.Secret(file)},
 			Actions: hearth.Actions{
 				Start:  sh(`alive "$(cat "$PIDFILE" 2>/dev/null)" || { echo starting ${model}; ` + engine + ` & echo $! > "$PIDFILE"; }`),
 				Stop:   sh(`p=$(cat "$PIDFILE" 2>/dev/null) || exit 0; kill $p 2>/dev/null; while alive $p; do sleep 0.01; done; rm -f "$PIDFILE"`),

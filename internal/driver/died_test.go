@@ -35,6 +35,7 @@ func startHeld(t *testing.T, d *Drivers, args ...string) (p *process, let func()
 
 // The death of an engine that was ready is told at once, with its reason, and not only when all of it is gone.
 func TestDied(t *testing.T) {
+	t.Parallel()
 	d := driversIn(t, t.TempDir())
 	p, let := startHeld(t, d, "--fail-start=false", "--load", "0s")
 	ready(t, p)

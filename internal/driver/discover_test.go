@@ -310,6 +310,7 @@ func TestLostWay(t *testing.T) {
 
 // TestHostileAnswers: whatever stands behind the address, a probe ends soon and takes little memory.
 func TestHostileAnswers(t *testing.T) {
+	t.Parallel()
 	endless := func(piece string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			for r.Context().Err() == nil {

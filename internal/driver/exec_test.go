@@ -24,6 +24,7 @@ func addr(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(p
 func pidOf(e slot.Engine) int { return e.(*process).now.PID }
 
 func TestExec(t *testing.T) {
+	t.Parallel()
 	t.Run("a failed start is seen at once, with its code and its last lines", func(t *testing.T) {
 		begin := time.Now()
 		e := start(t, engineSlot(t, "--fail-start"))

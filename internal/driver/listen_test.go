@@ -34,6 +34,7 @@ func impostor(t *testing.T, address string) (port int, asked *atomic.Int64) {
 }
 
 func TestStrangerOnThePort(t *testing.T) {
+	t.Parallel()
 	for name, address := range map[string]string{"at the very address": "127.0.0.1:0", "at every address": ":0", "at every address of IPv4": "0.0.0.0:0"} {
 		t.Run(name, func(t *testing.T) {
 			port, asked := impostor(t, address)
@@ -107,10 +108,11 @@ func TestStrangerOnThePort(t *testing.T) {
 
 // An engine's socket may be a descendant's.
 func TestListeningDescendant(t *testing.T) {
+	t.Parallel()
 	for name, wrap := range map[string]string{
 		"a child":                         `"$@" & wait`,
 		"a child in a session of its own": `setsid "$@" & wait`,
-		"a child without the tag":         `env -i ` + engineMode + `=1 "$@" & wait`,
+		"a child without the tag":         `env -i ` + engineMode + `=1 ` + raceOptions + `=` + endAtOnce + ` "$@" & wait`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := driversIn(t, t.TempDir())

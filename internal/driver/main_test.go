@@ -20,6 +20,12 @@ import (
 // engineMode in the environment makes this test binary an engine.
 const engineMode = "HEARTH_TEST_ENGINE"
 
+// The race detector has every program sleep for a second before it ends, unless it is told otherwise.
+const (
+	raceOptions = "GORACE"
+	endAtOnce   = "atexit_sleep_ms=0"
+)
+
 func TestMain(m *testing.M) {
 	if os.Getenv(engineMode) != "" {
 		os.Exit(engine.Main(os.Args[1:]))
@@ -47,7 +53,7 @@ func self(t *testing.T) string {
 func engineSlot(t *testing.T, args ...string) *hearth.Slot {
 	s := shell("")
 	s.Command = append([]string{self(t), "--port", "${port}", "--model", "${model}", "--first-token", "0s"}, args...)
-	s.Env = map[string]hearth.Secret{engineMode: "1"}
+	s.Env = map[string]hearth.Secret{engineMode: "1", raceOptions: endAtOnce}
 	return s
 }
 

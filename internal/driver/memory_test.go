@@ -14,6 +14,7 @@ import (
 )
 
 func TestRoom(t *testing.T) {
+	t.Parallel()
 	const mib = 1 << 20
 	with := func(t *testing.T, limit time.Duration, script string) (*Drivers, *hearth.Slot) {
 		t.Helper()

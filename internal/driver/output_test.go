@@ -13,6 +13,7 @@ import (
 )
 
 func TestOutput(t *testing.T) {
+	t.Parallel()
 	fresh := func(t *testing.T) *output { return &output{path: filepath.Join(t.TempDir(), "s.log")} }
 	write := func(t *testing.T, f *os.File, text string) {
 		t.Helper()

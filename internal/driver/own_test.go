@@ -44,6 +44,7 @@ func TestDescendants(t *testing.T) {
 	} {
 		for _, how := range []string{"stopped", "crashes"} {
 			t.Run(name+"/its engine is "+how, func(t *testing.T) {
+				t.Parallel()
 				d := driversIn(t, t.TempDir())
 				dir := t.TempDir()
 				s := shell(strings.ReplaceAll(born, "F", filepath.Join(dir, "pid")) + " exec sleep 1000")
@@ -73,6 +74,7 @@ func TestDescendants(t *testing.T) {
 
 // Nothing of anybody else's is ever touched, however like ours it looks.
 func TestBystanders(t *testing.T) {
+	t.Parallel()
 	d := driversIn(t, t.TempDir())
 	s := shell("setsid env -i sh -c 'echo up; exec sleep 1000' & exec sleep 1000") // one that only the lock gives away
 	e := startWith(t, d, s)
@@ -113,6 +115,7 @@ func TestBystanders(t *testing.T) {
 }
 
 func TestSignal(t *testing.T) {
+	t.Parallel()
 	heard := filepath.Join(t.TempDir(), "heard")
 	cmd := exec.Command("sh", "-c", `trap 'echo 1 >>F' USR1; trap 'echo 2 >>F' USR2; echo up >>F; while :; do sleep 0.01; done`)
 	cmd.Args[2] = strings.ReplaceAll(cmd.Args[2], "F", heard)
@@ -209,6 +212,7 @@ func TestStop(t *testing.T) {
 // The device of an exclusive node is held by its engine itself: a second engine is kept out although it is another
 // gateway's, with another directory, and the first one's is gone.
 func TestDevice(t *testing.T) {
+	t.Parallel()
 	locks := t.TempDir()
 	one, two := driversIn(t, t.TempDir()), driversIn(t, t.TempDir())
 	one.o.LockDir, two.o.LockDir = locks, locks

@@ -118,6 +118,7 @@ func TestPresetEviction(t *testing.T) {
 }
 
 func TestSleeper(t *testing.T) {
+	t.Parallel()
 	t.Run("awake already: no waking, but the token", func(t *testing.T) {
 		f := startFake(t, vllm)
 		f.state = "loaded"
@@ -232,6 +233,7 @@ func TestPresetBodies(t *testing.T) {
 }
 
 func TestRequests(t *testing.T) {
+	t.Parallel()
 	t.Run("an answer that is no yes", func(t *testing.T) {
 		for name, c := range map[string]struct {
 			act  hearth.Action
@@ -294,6 +296,7 @@ func TestMatches(t *testing.T) {
 
 // TestFind: of the engines that run when a gateway starts, one per exclusive node is adopted, the others are stopped.
 func TestFind(t *testing.T) {
+	t.Parallel()
 	first, second, third, idle := startFake(t, vllm), startFake(t, ollama), startFake(t, llamaServer), startFake(t, lmStudio)
 	c := &hearth.Catalog{Nodes: []*hearth.Node{{Name: "a", Exclusive: true}, {Name: "b"}}}
 	for i, f := range []*fake{first, second, third, idle} {

@@ -43,6 +43,7 @@ func tagged(t *testing.T, env ...string) int {
 
 // At every instant of its life a process says whose it is: while its program has not quite begun, and while it is ending.
 func TestTagOfAProcess(t *testing.T) {
+	t.Parallel()
 	var r reader
 	for range 50 {
 		pid := tagged(t, engineMode+"=1")

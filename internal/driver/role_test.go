@@ -30,7 +30,7 @@ func house(exe string) *hearth.Catalog {
 		s := &hearth.Slot{
 			Index: i, Name: name, Driver: Exec, Node: gpu, Model: &hearth.Model{ID: "acme/" + name}, StopGrace: 5 * time.Second,
 			Command: []string{exe, "--port", "${port}", "--model", "${model}", "--first-token", "0s", "--load", "0s"},
-			Env:     map[string]hearth.Secret{engineMode: "1", "LLAMA_API_KEY": "${api_key}"},
+			Env:     map[string]hearth.Secret{engineMode: "1", raceOptions: endAtOnce, "LLAMA_API_KEY": "${api_key}"},
 		}
 		if name == "e" {
 			s.Node = cpu

@@ -40,6 +40,7 @@ func names(engines map[string]slot.Engine) string {
 
 // A gateway that is killed leaves its engines running. The next one finds them.
 func TestSweep(t *testing.T) {
+	t.Parallel()
 	exe := self(t)
 	t.Run("an engine that would be started the same way is adopted, and serves", func(t *testing.T) {
 		d := driversIn(t, t.TempDir())
@@ -193,6 +194,7 @@ func TestSweepStops(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			d := driversIn(t, t.TempDir())
 			g := newGateway(t, d.o.Dir)
 			pid := g.start("start", "a")
@@ -211,6 +213,7 @@ func TestSweepStops(t *testing.T) {
 		})
 	}
 	t.Run("its gateway died while it stopped it", func(t *testing.T) {
+		t.Parallel()
 		d := driversIn(t, t.TempDir())
 		g := newGateway(t, d.o.Dir)
 		pid := g.start("stubborn", "a")
@@ -226,6 +229,7 @@ func TestSweepStops(t *testing.T) {
 		}
 	})
 	t.Run("two on one exclusive node: the later one is adopted", func(t *testing.T) {
+		t.Parallel()
 		d := driversIn(t, t.TempDir())
 		d.o.LockDir = t.TempDir() // so that the device does not keep the second one out
 		first := startWith(t, d, house(exe).Slots[0])
@@ -278,6 +282,7 @@ func TestSweepStops(t *testing.T) {
 }
 
 func TestLeave(t *testing.T) {
+	t.Parallel()
 	exe := self(t)
 	d := driversIn(t, t.TempDir())
 	e := startWith(t, d, house(exe).Slots[0])
@@ -313,6 +318,7 @@ func TestLeave(t *testing.T) {
 // At whatever moment a gateway is killed, there is never more than one engine on the device, the next gateway adopts it or
 // ends it, and there is no orphan.
 func TestKilledAnywhere(t *testing.T) {
+	t.Parallel()
 	d := driversIn(t, t.TempDir())
 	exe := self(t)
 	words := []string{"start a", "ready a", "stop a", "load b", "stop b", "start b", "ready b", "leave b"}
