@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shopspring/decimal"
+
 	"myip.co.kr/hearth"
 )
 
@@ -62,6 +64,7 @@ type generationJSON struct {
 	Currency    string    `json:"currency"`
 	CostDetails costJSON  `json:"cost_details"`
 	UsageSource string    `json:"usage_source"` // "upstream", or "none": the upstream reported no usage
+	Unbilled    int       `json:"unbilled_events"` // pieces of the answer that no reported usage covers
 	Requested   []string  `json:"requested_models"`
 	Endpoint    *string   `json:"endpoint_id"`
 	Estimate    int       `json:"estimate_tokens"`
@@ -83,6 +86,13 @@ type costJSON struct {
 	Margin         string      `json:"margin"`
 	ListPrompt     *string     `json:"list_price_prompt"`     // per 1M tokens
 	ListCompletion *string     `json:"list_price_completion"` // per 1M tokens
+	ListCacheRead  *string     `json:"list_price_cache_read"` // per 1M tokens
+	ListCacheWrite *string     `json:"list_price_cache_write"`
+	ListReasoning  *string     `json:"list_price_reasoning"`
+	ListImage      *string     `json:"list_price_image"` // of one
+	ListRequest    *string     `json:"list_price_request"`
+	Tariff         *string     `json:"tariff"`         // the condition under which this list holds, null = it is the usual one
+	Reported       bool        `json:"price_reported"` // provider_cost is what the provider itself says, whatever the list
 }
 
 // responseJSON is one candidate that was tried or skipped. Status is the upstream's HTTP code, the word of a skipped
@@ -136,7 +146,7 @@ func (s *Server) generationJSON(g *hearth.Generation, numeric bool) generationJS
 		NativeReasoning: g.Usage.ReasoningTokens, NativeCached: g.Usage.CachedTokens,
 		MediaPrompt: orNull(int64(g.Images)),
 		Usage:       g.Bill.Cost, TotalCost: g.Bill.Cost, UpstreamCost: &g.Bill.Cost, Currency: g.Bill.Currency,
-		UsageSource: "upstream", Requested: g.Requested, Endpoint: orNull(g.Endpoint), Estimate: g.Estimate, Status: g.HTTP,
+		UsageSource: "upstream", Unbilled: g.Unbilled, Requested: g.Requested, Endpoint: orNull(g.Endpoint), Estimate: g.Estimate, Status: g.HTTP,
 		Error: orNull(g.Error), Duration: g.Duration.Milliseconds(), Title: orNull(g.Title),
 		Notes: append([]string{}, g.Notes...), Dropped: dropped,
 		CostDetails: costJSON{
@@ -148,10 +158,21 @@ func (s *Server) generationJSON(g *hearth.Generation, numeric bool) generationJS
 	if !g.Usage.Reported {
 		j.UsageSource = "none"
 	}
-	if p := g.Bill.List; p != nil {
-		j.CostDetails.ListPrompt, j.CostDetails.ListCompletion = orNull(p.Prompt.String()), orNull(p.Completion.String())
-	}
+	j.CostDetails.listed(&g.Bill)
 	return j
+}
+
+// listed adds the price list of a bill.
+func (j *costJSON) listed(b *hearth.Bill) {
+	j.Tariff, j.Reported = orNull(b.Tariff), b.Reported
+	p := b.List
+	if p == nil {
+		return
+	}
+	text := func(d decimal.Decimal) *string { return orNull(d.String()) }
+	j.ListPrompt, j.ListCompletion = text(p.Prompt), text(p.Completion)
+	j.ListCacheRead, j.ListCacheWrite, j.ListReasoning = text(p.CacheRead), text(p.CacheWrite), text(p.Reasoning)
+	j.ListImage, j.ListRequest = text(p.Image), text(p.Request)
 }
 
 // responses are all candidates tried or skipped up to the winner, in chain order, and the drops that do not stand among

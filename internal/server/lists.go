@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shopspring/decimal"
-
 	"myip.co.kr/hearth"
 	"myip.co.kr/hearth/internal/chain"
 )
@@ -38,18 +36,6 @@ type architectureJSON struct {
 	Output    []string `json:"output_modalities"`
 	Tokenizer string   `json:"tokenizer"`
 	Instruct  *string  `json:"instruct_type"`
-}
-
-// pricingJSON is per token, per image and per request, as decimal strings in the billing currency.
-type pricingJSON struct {
-	Prompt     string `json:"prompt"`
-	Completion string `json:"completion"`
-	Request    string `json:"request"`
-	Image      string `json:"image"`
-	CacheRead  string `json:"input_cache_read"`
-	CacheWrite string `json:"input_cache_write"`
-	Reasoning  string `json:"internal_reasoning"`
-	Currency   string `json:"currency"`
 }
 
 type topProviderJSON struct {
@@ -222,7 +208,7 @@ func (s *Server) modelJSON(m *hearth.Model) modelJSON {
 	j.ContextLength = orNull(window)
 	j.Pricing.Currency = s.Catalog.Currency
 	if e := top(m); e != nil {
-		j.Pricing = pricing(e.Price, s.Catalog.Currency)
+		j.Pricing = pricing(e, s.Catalog.Currency, time.Now())
 		j.TopProvider = topProviderJSON{ContextLength: orNull(s.window(e)), MaxCompletion: orNull(e.MaxOutput)}
 	}
 	return j
@@ -231,7 +217,7 @@ func (s *Server) modelJSON(m *hearth.Model) modelJSON {
 // top is the endpoint that is tried first by default; nil if the model has none.
 func top(m *hearth.Model) *hearth.Endpoint {
 	list := inTurn(m)
-	if i := slices.IndexFunc(list, func(e *hearth.Endpoint) bool { return !e.Disabled }); i >= 0 {
+	if i := slices.IndexFunc(list, func(e *hearth.Endpoint) bool { return !e.Disabled && !e.Stale }); i >= 0 {
 		return list[i]
 	}
 	if len(list) > 0 {
@@ -259,7 +245,7 @@ func (s *Server) endpointJSON(e *hearth.Endpoint, now time.Time) endpointJSON {
 		Name: e.Provider.Name + " | " + e.Model.ID, ModelID: e.Model.ID, ModelName: e.Model.Name,
 		ProviderName: e.Provider.Name, Tag: e.Tag, Status: s.status(e, now), Priority: e.Priority, Local: e.Local(),
 		ContextLength: s.window(e), MaxCompletion: orNull(e.MaxOutput), Quantization: orNull(e.Quantization),
-		Pricing: pricing(e.Price, s.Catalog.Currency), Supported: e.Takes().Names(), Input: e.Input, Caching: true,
+		Pricing: pricing(e, s.Catalog.Currency, now), Supported: e.Takes().Names(), Input: e.Input, Caching: true,
 		ToolChoice: toolChoiceOf(e.Takes()),
 	}
 	s.measured(&j, e, now)
@@ -279,12 +265,13 @@ func (s *Server) window(e *hearth.Endpoint) int {
 }
 
 // status is 0 when the endpoint would be tried and answer at once; -1 starting, -2 asleep, -3 its node is busy with
-// another model, -5 failed or cooling down, -10 disabled.
+// another model, -5 failed, cooling down or of a currency
+// whose exchange rate is too old, -10 disabled.
 func (s *Server) status(e *hearth.Endpoint, now time.Time) int {
 	switch {
 	case e.Disabled:
 		return -10
-	case s.Health.View()[e.Index].Out(now):
+	case e.Stale || s.Health.View()[e.Index].Out(now):
 		return -5
 	case e.Slot != nil:
 		return s.Fleet.View(e.Slot).Status()
@@ -298,15 +285,6 @@ func architecture(m *hearth.Model) architectureJSON {
 		in = []string{"text"}
 	}
 	return architectureJSON{Modality: strings.Join(in, "+") + "->text", Input: in, Output: []string{"text"}, Tokenizer: "Other"}
-}
-
-func pricing(p hearth.Price, currency string) pricingJSON {
-	perToken := func(d decimal.Decimal) string { return d.Shift(-6).String() }
-	return pricingJSON{
-		Prompt: perToken(p.Prompt), Completion: perToken(p.Completion), Request: p.Request.String(), Image: p.Image.String(),
-		CacheRead: perToken(p.CacheRead), CacheWrite: perToken(p.CacheWrite), Reasoning: perToken(p.Reasoning),
-		Currency: currency,
-	}
 }
 
 // orNull is a pointer to v, or nil (JSON null) if v says nothing.

@@ -116,8 +116,8 @@ func TestGenerationJSON(t *testing.T) {
 		ID: "gen-1", Model: "a/b", Provider: "Acme AI", Endpoint: "acme:a/b", UpstreamID: "u", FinishReason: "stop", NativeFinish: "stop", Origin: "o",
 		Requested: []string{"a/b"}, FirstToken: time.Second, Generating: 2 * time.Second, Duration: 3 * time.Second, HTTP: 200,
 		Usage: hearth.Usage{PromptTokens: 10, CompletionTokens: 5, CachedTokens: 2, ReasoningTokens: 1, Reported: true},
-		Bill: hearth.Bill{Cost: 1, Currency: "KRW", List: &hearth.Price{Prompt: decimal.New(1, -6)}, ListIn: "USD", Rate: decimal.New(1390, 0),
-			Upstream: decimal.New(123, -12)},
+		Bill: hearth.Bill{Cost: 1, Currency: "KRW", Tariff: "above 5", Reported: true, ListIn: "USD", Rate: decimal.New(1390, 0), Upstream: decimal.New(123, -12),
+			List: &hearth.Price{Prompt: decimal.New(1, -6), CacheRead: decimal.New(2, 0), CacheWrite: decimal.New(3, 0), Reasoning: decimal.New(4, 0), Image: decimal.New(5, 0), Request: decimal.New(6, 0)}},
 	})
 	for k := range full {
 		if _, ok := empty[k]; !ok {
@@ -132,29 +132,16 @@ func TestGenerationJSON(t *testing.T) {
 			t.Errorf("%s = %v, want %v", k, full[k], want)
 		}
 	}
-	if c := full["cost_details"].(map[string]any); c["provider_cost"] != "0.000000000123" || c["list_price_prompt"] != "0.000001" || c["exchange_rate"] != "1390" {
+	if c := full["cost_details"].(map[string]any); c["provider_cost"] != "0.000000000123" || c["list_price_prompt"] != "0.000001" || c["exchange_rate"] != "1390" ||
+		c["list_price_cache_read"] != "2" || c["list_price_cache_write"] != "3" || c["list_price_reasoning"] != "4" || c["list_price_image"] != "5" || c["list_price_request"] != "6" ||
+		c["tariff"] != "above 5" || c["price_reported"] != true {
 		t.Errorf("cost_details %v", c)
+	}
+	if c := empty["cost_details"].(map[string]any); c["tariff"] != nil || c["price_reported"] != false || len(c) != len(full["cost_details"].(map[string]any)) {
+		t.Errorf("cost_details of an empty record %v", c)
 	}
 	if empty["usage_source"] != "none" || empty["latency"] != nil || empty["requested_models"] == nil {
 		t.Errorf("empty record %v", empty)
-	}
-}
-
-func TestPricing(t *testing.T) {
-	for _, c := range []struct{ per1M, perToken string }{
-		{"0", "0"}, {"30", "0.00003"}, {"150", "0.00015"}, {"0.06", "0.00000006"}, {"0.000000000000000001", "0.000000000000000000000001"},
-		{"1000000", "1"}, {"123456789012", "123456.789012"}, {"2.50", "0.0000025"},
-	} {
-		p := decimal.RequireFromString(c.per1M)
-		got := pricing(hearth.Price{Prompt: p, Completion: p, CacheRead: p, CacheWrite: p, Reasoning: p, Image: p, Request: p}, "KRW")
-		for _, g := range []string{got.Prompt, got.Completion, got.CacheRead, got.CacheWrite, got.Reasoning} {
-			if g != c.perToken {
-				t.Errorf("%s per 1M = %s per token, want %s", c.per1M, g, c.perToken)
-			}
-		}
-		if d := decimal.RequireFromString(got.Image); !d.Equal(p) || got.Request != got.Image {
-			t.Errorf("image %s, request %s, want %s", got.Image, got.Request, c.per1M)
-		}
 	}
 }
 
