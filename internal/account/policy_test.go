@@ -109,6 +109,9 @@ func TestPolicy_Refused(t *testing.T) {
 		"early headers before":       {hearth.KeyChange{EarlyHeaders: new(-time.Second)}, "early_headers"},
 		"early headers after a day":  {hearth.KeyChange{EarlyHeaders: new(24 * time.Hour)}, "early_headers"},
 		"a debt":                     {hearth.KeyChange{Limit: new(hearth.Nano(-1))}, "limit"},
+		"an external debt":           {hearth.KeyChange{ExternalLimit: new(hearth.Nano(-1))}, "external_limit"},
+		"a period of no calendar":    {hearth.KeyChange{LimitReset: new(hearth.Period("yearly"))}, "limit_reset"},
+		"a currency in words":        {hearth.KeyChange{Currency: new("won")}, "currency"},
 		"local only, with externals": {hearth.KeyChange{LocalOnly: new(true)}, "providers"},
 		"local only, with one alike": {hearth.KeyChange{LocalOnly: new(true), Providers: &[]string{"local-gpus"}}, "providers"},
 	} {

@@ -166,7 +166,9 @@ func (k socketKeys) Spent(ctx context.Context) (map[string]KeySpend, error) {
 	list, err := k.wires(ctx)
 	by := make(map[string]KeySpend, len(list))
 	for _, w := range list {
-		by[w.ID] = w.Spent
+		if len(w.Spent.Ever) > 0 {
+			by[w.ID] = w.Spent
+		}
 	}
 	return by, err
 }

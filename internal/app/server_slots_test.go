@@ -131,9 +131,11 @@ func TestKeys_OfARunningGateway(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer k.Close()
-	want := hearth.Key{Name: "프로그램", Admin: true, Models: []string{gemma}, Providers: []string{"acme"}, LocalOnly: false, EarlyHeaders: 20 * time.Second, Limit: 2_500_000_001}
+	want := hearth.Key{Name: "프로그램", Admin: true, Models: []string{gemma}, Providers: []string{"acme"}, LocalOnly: false, EarlyHeaders: 20 * time.Second, Limit: 2_500_000_001,
+		LimitReset: hearth.Weekly, ExternalLimit: 1_000_000_001, Currency: "USD"}
 	plain, made, err := k.Create(t.Context(), hearth.Key{
 		Name: "프로그램", Admin: true, Models: []string{"gpt-4o-mini"}, Providers: []string{"acme"}, EarlyHeaders: 20 * time.Second, Limit: 2_500_000_001,
+		LimitReset: hearth.Weekly, ExternalLimit: 1_000_000_001, Currency: "USD",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -148,7 +150,9 @@ func TestKeys_OfARunningGateway(t *testing.T) {
 	}
 	limit, off := hearth.Nano(7), hearth.NoEarlyHeaders
 	want.Models, want.Limit, want.EarlyHeaders = []string{}, limit, off
-	made, err = k.Change(t.Context(), "프로그램", hearth.KeyChange{Models: &[]string{}, Limit: &limit, EarlyHeaders: &off})
+	want.LimitReset, want.ExternalLimit, want.Currency = hearth.Monthly, 8, ""
+	made, err = k.Change(t.Context(), "프로그램", hearth.KeyChange{Models: &[]string{}, Limit: &limit, EarlyHeaders: &off,
+		LimitReset: new(hearth.Monthly), ExternalLimit: new(hearth.Nano(8)), Currency: new("")})
 	if d := cmp.Diff(want, made); d != "" || err != nil {
 		t.Errorf("%v, (-want +got):\n%s", err, d)
 	}

@@ -22,7 +22,8 @@ func TestKeys(t *testing.T) {
 	}
 	k := hearth.Key{ID: "key-1", Hash: hearth.KeyHash{1, 2, 3}, Name: "이름", Label: "sk-myip-abc…xyz", Admin: true,
 		CreatedAt: time.UnixMilli(1_764_460_800_123).UTC(),
-		Models:    []string{"a/b", `odd"one`}, Providers: []string{"local-gpu"}, LocalOnly: true, EarlyHeaders: 1500 * time.Millisecond, Limit: 5_000_000_001}
+		Models:    []string{"a/b", `odd"one`}, Providers: []string{"local-gpu"}, LocalOnly: true, EarlyHeaders: 1500 * time.Millisecond, Limit: 5_000_000_001,
+		LimitReset: hearth.Weekly, ExternalLimit: 2_000_000_003, Currency: "USD"}
 	if err := s.InsertKey(t.Context(), k); err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +54,7 @@ func TestKeys(t *testing.T) {
 func TestChangeKey(t *testing.T) {
 	s := newStore(t)
 	k := hearth.Key{ID: "key-1", Hash: hearth.KeyHash{1}, Name: "n", Label: "l", CreatedAt: time.UnixMilli(1).UTC()}
-	other := hearth.Key{ID: "key-2", Hash: hearth.KeyHash{2}, Name: "n", Label: "l", CreatedAt: time.UnixMilli(2).UTC(), Limit: 7}
+	other := hearth.Key{ID: "key-2", Hash: hearth.KeyHash{2}, Name: "n", Label: "l", CreatedAt: time.UnixMilli(2).UTC(), Limit: 7, LimitReset: hearth.Daily}
 	for _, k := range []hearth.Key{k, other} {
 		if err := s.InsertKey(t.Context(), k); err != nil {
 			t.Fatal(err)
@@ -74,8 +75,11 @@ func TestChangeKey(t *testing.T) {
 		"early headers": {EarlyHeaders: new(20 * time.Second)},
 		"never early":   {EarlyHeaders: new(hearth.NoEarlyHeaders)},
 		"limit":         {Limit: new(hearth.Nano(math.MaxInt64))},
+		"period":        {LimitReset: new(hearth.Monthly)},
+		"external":      {ExternalLimit: new(hearth.Nano(math.MaxInt64))},
+		"currency":      {Currency: new("EUR")},
 		"all of it": {Models: &[]string{"x/y"}, Providers: &[]string{"beta"}, LocalOnly: new(true),
-			EarlyHeaders: new(time.Second), Limit: new(hearth.Nano(1))},
+			EarlyHeaders: new(time.Second), Limit: new(hearth.Nano(1)), LimitReset: new(hearth.Daily), ExternalLimit: new(hearth.Nano(2)), Currency: new("JPY")},
 		"nothing": {},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -97,7 +101,8 @@ func TestChangeKey(t *testing.T) {
 			if v := version(); v != before+1 {
 				t.Errorf("version %d became %d: others would not see the change", before, v)
 			}
-			none := hearth.KeyChange{Models: new([]string), Providers: new([]string), LocalOnly: new(bool), EarlyHeaders: new(time.Duration), Limit: new(hearth.Nano)}
+			none := hearth.KeyChange{Models: new([]string), Providers: new([]string), LocalOnly: new(bool), EarlyHeaders: new(time.Duration), Limit: new(hearth.Nano),
+				LimitReset: new(hearth.Forever), ExternalLimit: new(hearth.Nano), Currency: new("")}
 			if err := s.ChangeKey(t.Context(), "key-1", none); err != nil {
 				t.Fatal(err)
 			}
