@@ -74,10 +74,14 @@ func (a *App) reprice() {
 	}
 }
 
-// catalogOf is the catalog of a configuration at the rates that a gateway on its data directory last fetched: for commands
-// that look on.
-func catalogOf(cfg *config.Config) (*hearth.Catalog, error) {
+// keptRates are the rates that a gateway on the configuration's data directory last fetched: for commands that look on.
+func keptRates(cfg *config.Config) *fx.Book {
 	b := fx.Open(ratesFile(cfg), slog.New(slog.DiscardHandler))
 	b.Follow(rateSources(cfg))
-	return cfg.CatalogAt(ratesNow(b))
+	return b
+}
+
+// catalogOf is the catalog of a configuration at those rates.
+func catalogOf(cfg *config.Config) (*hearth.Catalog, error) {
+	return cfg.CatalogAt(ratesNow(keptRates(cfg)))
 }
