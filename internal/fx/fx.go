@@ -54,6 +54,7 @@ type rate struct {
 	fetched time.Time       // zero = the configured one
 	tried   time.Time       // the last attempt, good or not
 	failed  string          // why the last attempt failed, "" = it did not
+	fails   int             // attempts in a row that failed
 	from    string          // what the value was read from: another source's value is not this one's
 }
 
@@ -167,15 +168,16 @@ func same(a, b Rate) bool {
 }
 
 const (
-	retryEvery = time.Minute // after a failed fetch, or sooner if the interval is shorter
-	farOff     = 24 * time.Hour
+	retryMin = 5 * time.Second // after a failed fetch, doubled with each further one
+	retryMax = time.Minute
+	farOff   = 24 * time.Hour
 )
 
 // due is in how long a source is to be fetched next, at most its interval, however the clock was set.
 func (s *Source) due(r rate, now time.Time) time.Duration {
 	every := s.Every
-	if r.failed != "" {
-		every = min(every, retryEvery)
+	if r.fails > 0 {
+		every = min(every, retryMax, retryMin<<min(r.fails-1, 8))
 	}
 	return min(r.tried.Add(every).Sub(now), every)
 }
@@ -234,16 +236,16 @@ func (b *Book) take(s Source, value decimal.Decimal, err error, now time.Time) {
 	}
 	r.tried = now
 	if err != nil {
-		r.failed = err.Error()
+		r.failed, r.fails = err.Error(), r.fails+1
 		if b.told[s.Currency] != r.failed {
 			b.log.Error("exchange rate: the new value is not used, the last good one holds", "currency", s.Currency, "value", r.value, "fetched", r.fetched, "error", err)
 			b.told[s.Currency] = r.failed
 		}
 	} else {
-		if !r.value.Equal(value) || r.failed != "" {
+		if !r.value.Equal(value) || r.fails > 0 {
 			b.log.Info("exchange rate", "currency", s.Currency, "value", value, "before", r.value)
 		}
-		r.value, r.fetched, r.failed = value, now, ""
+		r.value, r.fetched, r.failed, r.fails = value, now, "", 0
 		delete(b.told, s.Currency)
 	}
 	b.rates[s.Currency] = r

@@ -184,26 +184,29 @@ func TestBook(t *testing.T) {
 		after(time.Hour, "1050.5", 1, 3)
 		m.set("1200") // more than a tenth
 		after(time.Hour, "1050.5", 1, 4)
-		after(time.Minute, "1050.5", 1, 5) // and it is asked again soon
+		after(5*time.Second, "1050.5", 1, 5) // and it is asked again soon,
+		after(10*time.Second-1, "1050.5", 1, 5)
+		after(1, "1050.5", 1, 6) // then later
 		m.set("1100")
-		after(time.Minute, "1100", 2, 6)
+		after(20*time.Second, "1100", 2, 7)
 		m.set("")
-		after(24*time.Hour, "1100", 2, 6+23*60+1) // each minute, once the hour is over
-		after(1, "1100 stale", 3, 6+23*60+1)
+		// Once the hour is over it fails and is asked after 5, 10, 20, 40 s and then each minute.
+		after(24*time.Hour, "1100", 2, 7+1+4+(23*3600-75)/60)
+		after(1, "1100 stale", 3, 7+1+4+(23*3600-75)/60)
 		m.set("1300") // in a second day it may go twice as far
-		after(time.Minute-1, "1300", 4, 6+23*60+2)
-		after(time.Hour-1, "1300", 4, 6+23*60+2)
+		after(time.Minute, "1300", 4, 8+1+4+(23*3600-75)/60)
+		after(58*time.Minute, "1300", 4, 8+1+4+(23*3600-75)/60)
 
 		s := dollar()
 		s.Every = 10 * time.Minute
 		b.Follow([]Source{s})
 		m.set("1310")
-		after(1, "1310", 5, 6+23*60+3) // the new interval is over already
+		after(1, "1310", 5, 9+1+4+(23*3600-75)/60) // the new interval is over already
 		s.URL, s.Start = "http://elsewhere/", dec("600")
 		b.Follow([]Source{s})
-		after(0, "600 stale", 6, 6+23*60+4) // nothing of another source counts, and 1310 is more than twice what is configured
+		after(0, "600 stale", 6, 10+1+4+(23*3600-75)/60) // nothing of another source counts, and 1310 is more than twice what is configured
 		m.set("1200")
-		after(time.Minute, "1200", 7, 6+23*60+5)
+		after(5*time.Second, "1200", 7, 11+1+4+(23*3600-75)/60)
 	})
 }
 
