@@ -3,8 +3,10 @@ package node
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -85,4 +87,46 @@ func TestInfer_EngineFails(t *testing.T) {
 			}
 		})
 	})
+}
+
+// An engine may close a kept connection in the moment in which the next request is sent on it. A request whose body is held
+// is sent again; a large one has a connection of its own.
+func TestInfer_KeptConnectionCloses(t *testing.T) {
+	var closed atomic.Int64
+	engine := func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if r.Context().Value(turns{}).(*atomic.Int64).Add(1) > 1 {
+			closed.Add(1)
+			panic(http.ErrAbortHandler)
+		}
+		fmt.Fprint(w, "ok")
+	}
+	for name, c := range map[string]struct {
+		size   int
+		closed int64
+	}{"held": {smallBody, 2}, "large": {smallBody + 1, 0}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, setup{engine: engine}, func(t *testing.T, w *world) {
+				closed.Store(0)
+				for i := range 3 {
+					l, err := w.lease(w.a)
+					if err != nil {
+						t.Fatal(err)
+					}
+					resp, err := w.post(t.Context(), l, chat, strings.NewReader(strings.Repeat("x", c.size)))
+					if err != nil {
+						t.Fatal(err)
+					}
+					b, err := io.ReadAll(resp.Body)
+					resp.Body.Close()
+					if err != nil || resp.StatusCode != 200 || string(b) != "ok" {
+						t.Errorf("%d: %d %q %v", i, resp.StatusCode, b, err)
+					}
+				}
+				if n := closed.Load(); n != c.closed {
+					t.Errorf("%d requests came on a kept connection, want %d", n, c.closed)
+				}
+			})
+		})
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -121,4 +122,30 @@ func TestViewing_Note(t *testing.T) {
 	if len(v.steps) != maxSteps || v.steps[0].Slot != fmt.Sprint(2*maxSteps) || v.steps[maxSteps-1].Slot != fmt.Sprint(3*maxSteps-1) {
 		t.Errorf("%d steps, from %s", len(v.steps), v.steps[0].Slot)
 	}
+}
+
+// A gateway that asks for views and takes none of them is left.
+func TestViews_NotTaken(t *testing.T) {
+	bubble(t, setup{stall: 5 * time.Second}, func(t *testing.T, w *world) {
+		tr := transport(w.wire.dial, nil)
+		defer tr.CloseIdleConnections()
+		tr.HTTP2.MaxReceiveBufferPerStream = 4 << 10
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://machine"+viewsPath, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+		resp, err := tr.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		wait(time.Minute)
+		began := time.Now()
+		if n, err := io.Copy(io.Discard, resp.Body); err == nil || time.Since(began) > time.Second {
+			t.Errorf("%d bytes and %v after %s", n, err, time.Since(began))
+		}
+	})
 }

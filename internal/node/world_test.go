@@ -223,12 +223,20 @@ func newWorld(t testing.TB, s setup) *world {
 
 func (w *world) serveEngine(h http.HandlerFunc) {
 	w.engines = newWire()
-	w.engine = &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		w.asked.Add(1)
-		h(rw, r)
-	})}
+	w.engine = &http.Server{
+		Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			w.asked.Add(1)
+			h(rw, r)
+		}),
+		ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
+			return context.WithValue(ctx, turns{}, new(atomic.Int64))
+		},
+	}
 	go func() { _ = w.engine.Serve(w.engines) }()
 }
+
+// turns is the key under which a request to the engine finds the count of those on its connection.
+type turns struct{}
 
 // serve opens the machine to gateways.
 func (w *world) serve() {
