@@ -39,6 +39,9 @@ func (r *rewriter) settleUsage() {
 	before, counted := s.counted || s.timed, true
 	switch {
 	case f.Usage.Reported:
+		if u := r.timed; u.Reported && f.Usage.CachedTokens == 0 && u.PromptTokens == f.Usage.PromptTokens {
+			f.Usage.CachedTokens = u.CachedTokens // older ones say it there alone
+		}
 	case r.spare.Reported:
 		f.Usage = r.spare
 	case r.native.usage().Reported:
