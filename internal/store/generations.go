@@ -27,7 +27,7 @@ type Row struct {
 	Record           []byte // JSON, as it stands in the journal
 }
 
-const rowColumns = 13
+const rowColumns = 14
 
 // NewRow makes the row of g; record is its JSON.
 func NewRow(seq uint64, g *hearth.Generation, record []byte) Row {
@@ -41,14 +41,17 @@ func NewRow(seq uint64, g *hearth.Generation, record []byte) Row {
 
 func (r *Row) appendArgs(args []any) []any {
 	return append(args, r.ID, int64(r.Seq), r.KeyID, r.CreatedAt.UnixMilli(), r.Model, r.Provider, r.Endpoint,
-		r.PromptTokens, r.CompletionTokens, int64(r.Cost), r.Currency, r.HTTP, r.Record)
+		r.PromptTokens, r.CompletionTokens, int64(r.Cost), r.Currency, r.HTTP, r.Record, r.day())
 }
+
+// day is the date that spend counts the row to.
+func (r *Row) day() string { return r.CreatedAt.Format(time.DateOnly) }
 
 // insertRows is the statement that inserts n rows whose ids are not there yet.
 func insertRows(n int) string {
 	one := "(" + strings.TrimSuffix(strings.Repeat("?,", rowColumns), ",") + ")"
 	return `INSERT INTO generations (id, seq, key_id, created_at, model, provider, endpoint,
-		prompt_tokens, completion_tokens, cost_nano, currency, http, record) VALUES ` +
+		prompt_tokens, completion_tokens, cost_nano, currency, http, record, day) VALUES ` +
 		strings.TrimSuffix(strings.Repeat(one+",", n), ",") + ` ON CONFLICT (id) DO NOTHING`
 }
 
@@ -89,7 +92,7 @@ func (s *Store) apply(ctx context.Context, journal string, lastSeq uint64, rows 
 	if err != nil {
 		return 0, err
 	}
-	if err := addSpend(ctx, tx, inserted); err != nil {
+	if err := addSpend(ctx, tx, tableSpend, inserted); err != nil {
 		return 0, err
 	}
 	if err := setApplied(ctx, tx, journal, lastSeq); err != nil {

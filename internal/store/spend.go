@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 	"math"
-	"time"
 
 	"myip.co.kr/hearth"
 )
@@ -24,13 +23,19 @@ type Spend struct {
 
 type spendKey struct{ key, day, model, provider, currency string }
 
-// addSpend adds rows to the sums. Requests that cost nothing and that no endpoint answered count too: their model
+// Tables of sums.
+const (
+	tableSpend   = "spend"
+	tableDeleted = "deleted"
+)
+
+// addSpend adds rows to the sums of a table. Requests that cost nothing and that no endpoint answered count too: their model
 // is empty.
-func addSpend(ctx context.Context, tx *sql.Tx, rows []Row) error {
+func addSpend(ctx context.Context, tx *sql.Tx, table string, rows []Row) error {
 	sums := make(map[spendKey]Spend)
 	for i := range rows {
 		r := &rows[i]
-		k := spendKey{r.KeyID, r.CreatedAt.Format(time.DateOnly), r.Model, r.Provider, r.Currency}
+		k := spendKey{r.KeyID, r.day(), r.Model, r.Provider, r.Currency}
 		sum := sums[k]
 		sum.Cost = hearth.Nano(addUpTo(int64(sum.Cost), int64(r.Cost)))
 		sum.Requests++
@@ -39,7 +44,7 @@ func addSpend(ctx context.Context, tx *sql.Tx, rows []Row) error {
 		sums[k] = sum
 	}
 	for k, v := range sums {
-		_, err := tx.ExecContext(ctx, `INSERT INTO spend (key_id, day, model, provider, currency,
+		_, err := tx.ExecContext(ctx, `INSERT INTO `+table+` (key_id, day, model, provider, currency,
 				cost_nano, requests, prompt_tokens, completion_tokens) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT DO UPDATE SET requests = requests + excluded.requests,
 				cost_nano = min(cost_nano, 9223372036854775807 - excluded.cost_nano) + excluded.cost_nano,
@@ -64,28 +69,12 @@ func addUpTo(a, b int64) int64 {
 
 // Spend reads the sums of a key from one day to another (YYYY-MM-DD, both included), ordered by day.
 func (s *Store) Spend(ctx context.Context, keyID, from, to string) ([]Spend, error) {
-	rows, err := s.reader.QueryContext(ctx, `SELECT key_id, day, model, provider, currency, cost_nano, requests,
-		prompt_tokens, completion_tokens FROM spend WHERE key_id = ? AND day BETWEEN ? AND ?
+	rows, err := s.reader.QueryContext(ctx, `SELECT `+spendColumns+` FROM spend WHERE key_id = ? AND day BETWEEN ? AND ?
 		ORDER BY day, model, provider, currency`, keyID, from, to)
 	if err != nil {
 		return nil, fmt.Errorf("read spend: %w", err)
 	}
-	defer rows.Close()
-	var list []Spend
-	for rows.Next() {
-		var v Spend
-		var cost int64
-		if err := rows.Scan(&v.KeyID, &v.Day, &v.Model, &v.Provider, &v.Currency, &cost, &v.Requests,
-			&v.PromptTokens, &v.CompletionTokens); err != nil {
-			return nil, fmt.Errorf("read spend: %w", err)
-		}
-		v.Cost = hearth.Nano(cost)
-		list = append(list, v)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("read spend: %w", err)
-	}
-	return list, nil
+	return scanSpend(rows)
 }
 
 // External says whether a provider's slug is that of a third party: neither our own slots, nor nobody.
