@@ -2,6 +2,7 @@ package app
 
 import (
 	"cmp"
+	"fmt"
 
 	"myip.co.kr/hearth"
 	"myip.co.kr/hearth/internal/config"
@@ -49,9 +50,18 @@ func (a *App) relayParts(s *snapshot) relay.Parts {
 	}
 }
 
+// notices is what the operator should know of the gateway.
+func (a *App) notices() []string {
+	list := a.reloads.notices()
+	if n := a.now.Load().relay.Overruns(); n > 0 {
+		list = append(list, fmt.Sprintf("since the start %d answers cost more than was held back of a spend limit; the log names them", n))
+	}
+	return list
+}
+
 func (a *App) server(s *snapshot) *server.Server {
 	return server.New(server.Options{PublicCatalog: s.cfg.PublicCatalog, CORSOrigins: s.cfg.CORSOrigins}, server.Parts{
 		Catalog: s.catalog, Relay: s.relay, Accounts: a.Accounts, Fleet: a.fleet, Health: s.health, Windows: s.windows, Log: a.log,
-		Order: a.order, Notices: a.reloads.notices, Ending: a.ending,
+		Order: a.order, Notices: a.notices, Ending: a.ending,
 	})
 }

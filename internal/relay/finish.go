@@ -116,6 +116,19 @@ func (r *Relay) settle(x *exchange, o *outcome) {
 		}
 	}
 	g.Bill = bill
+	r.checkHold(x, e)
+}
+
+// checkHold notices an answer that cost more than was held back of a limit: the upstream counted a longer prompt than
+// was estimated, gave more than it was allowed to, or names a higher cost than its list price.
+func (r *Relay) checkHold(x *exchange, e *hearth.Endpoint) {
+	g := &x.gen
+	if w := r.wallet(x.key, g.CreatedAt); !w.Bounds(!e.Local()) || g.Bill.Cost <= x.hold.Amount() {
+		return
+	}
+	r.overruns.Add(1)
+	r.log.Warn("an answer cost more than was held back for it", "generation", g.ID, "endpoint", e.ID, "cost", g.Bill.Cost, "held", x.hold.Amount(),
+		"prompt", g.Usage.PromptTokens, "estimate", g.Estimate, "completion", g.Usage.CompletionTokens)
 }
 
 // abandon records a request whose caller left. What the upstream had reported by then is billed; nothing is written.

@@ -10,9 +10,11 @@ import (
 	"myip.co.kr/hearth/internal/chain"
 )
 
-// Next makes the Relay of a newer configuration. The two share what the process holds of request bodies and what is
-// recorded of refused requests; a request that began with one of them ends with it.
-func (r *Relay) Next(o Options, p Parts) *Relay { return newRelay(o, p, r.bodies, r.misses) }
+// Next makes the Relay of a newer configuration. The two share what the process holds of request bodies, what is
+// recorded of refused requests and the count of Overruns; a request that began with one of them ends with it.
+func (r *Relay) Next(o Options, p Parts) *Relay {
+	return newRelay(o, p, r.bodies, r.misses, r.overruns)
+}
 
 // Follow says that next has taken over, to be called once. A request of r that can be served no more, for its slot is gone
 // or has another model, is given to it.

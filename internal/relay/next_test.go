@@ -29,8 +29,8 @@ func (s *scene) follow(currency string, o Options, parts ...part) {
 	s.relay.Follow(next)
 	s.relay.upstream.Retire(up)
 	s.t.Cleanup(up.Close)
-	if next.bodies != s.relay.bodies || next.misses != s.relay.misses {
-		s.t.Error("what the process holds of bodies is counted twice")
+	if next.bodies != s.relay.bodies || next.misses != s.relay.misses || next.overruns != s.relay.overruns {
+		s.t.Error("what the process holds of bodies, or what it counts, is counted twice")
 	}
 }
 

@@ -52,6 +52,7 @@ type Relay struct {
 	log      *slog.Logger
 	bodies   *atomic.Int64 // bytes of request bodies held now, also by the relays before and after this one
 	misses   *sampler      // likewise
+	overruns *atomic.Int64 // likewise
 	followed chan struct{} // closed when a newer relay has taken over
 	next     *Relay        // which one; to be read when followed is closed
 }
@@ -69,9 +70,11 @@ type Parts struct {
 }
 
 // New makes a Relay.
-func New(o Options, p Parts) *Relay { return newRelay(o, p, new(atomic.Int64), new(sampler)) }
+func New(o Options, p Parts) *Relay {
+	return newRelay(o, p, new(atomic.Int64), new(sampler), new(atomic.Int64))
+}
 
-func newRelay(o Options, p Parts, bodies *atomic.Int64, misses *sampler) *Relay {
+func newRelay(o Options, p Parts, bodies *atomic.Int64, misses *sampler, overruns *atomic.Int64) *Relay {
 	if o.Zone == nil {
 		o.Zone = time.UTC
 	}
@@ -80,7 +83,7 @@ func newRelay(o Options, p Parts, bodies *atomic.Int64, misses *sampler) *Relay 
 	}
 	return &Relay{
 		opt: o, names: namesFor(o.HeaderPrefix), catalog: p.Catalog, fleet: p.Fleet, health: p.Health,
-		upstream: p.Upstream, ledger: p.Ledger, windows: p.Windows, media: p.Media, log: p.Log, bodies: bodies, misses: misses,
+		upstream: p.Upstream, ledger: p.Ledger, windows: p.Windows, media: p.Media, log: p.Log, bodies: bodies, misses: misses, overruns: overruns,
 		followed: make(chan struct{}),
 	}
 }
@@ -146,6 +149,10 @@ func (r *Relay) walk(ctx context.Context, w http.ResponseWriter, x *exchange, re
 	}
 	return r.fail(x, len(rest))
 }
+
+// Overruns is how many answers cost more than was held back for them, by this relay and those before it. Each stands in
+// the log. A spend limit may have been passed by that much.
+func (r *Relay) Overruns() int64 { return r.overruns.Load() }
 
 // Generation finds the record of a request by its id. Whether the caller may see it is for the server to decide, by its
 // KeyID. The error is a *hearth.Error of type not_found, or the store's.

@@ -358,6 +358,9 @@ func (s *scene) record(id string) *hearth.Generation {
 	if err != nil && !(errors.As(err, &e) && e.Type == hearth.ErrNotFound) {
 		s.t.Fatal(err)
 	}
+	if g != nil {
+		s.must(recomputed(g))
+	}
 	return g
 }
 
