@@ -14,6 +14,7 @@ func BenchmarkChunk(b *testing.B) {
 			head + `{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":" "}}]},"finish_reason":null}]}`},
 		{"finish", "", head + `{"index":0,"delta":{},"logprobs":null,"finish_reason":"stop"}]}`},
 		{"usage", "", head + `],"usage":{"prompt_tokens":9,"completion_tokens":2,"total_tokens":11,"prompt_tokens_details":{"cached_tokens":4},"completion_tokens_details":{"reasoning_tokens":1}}}`},
+		{"running timings", "", head + `{"index":0,"delta":{"content":" word"},"finish_reason":null}],"timings":{"cache_n":236,"prompt_n":1,"prompt_ms":30.958,"prompt_per_token_ms":30.958,"prompt_per_second":32.301,"predicted_n":2,"predicted_ms":18.3,"predicted_per_token_ms":9.1,"predicted_per_second":55.1}}`},
 		{"running usage", "", head + `{"index":0,"delta":{"content":" word"},"finish_reason":null}],"usage":{"prompt_tokens":9,"completion_tokens":2,"total_tokens":11}}`},
 	} {
 		b.Run(bb.name, func(b *testing.B) {

@@ -100,19 +100,18 @@ func (r *rewriter) object(dst []byte) []byte {
 				dst = appendCounts(dst, r.fact.Usage)
 			}
 		case "usageMetadata": // Google's own API
-			r.kind()
-			from := r.i
+			from := r.here()
 			r.spare = r.usage(r.spare)
-			dst = appendMember(dst, key, r.b[from:max(from, min(r.i, len(r.b)))])
+			dst = appendMember(dst, key, r.since(from))
 		case "prompt_eval_count", "eval_count":
 			v := r.value()
 			r.native.note(name(key), v)
 			dst = appendMember(dst, key, v)
 		case "timings":
-			v := r.value()
-			u, ok := timings(v)
+			from := r.here()
+			u, ok := r.timings()
 			if !ok || r.stamp.PassTimings && r.chunk {
-				dst = appendMember(dst, key, v)
+				dst = appendMember(dst, key, r.since(from))
 			}
 			if ok {
 				r.timed = u

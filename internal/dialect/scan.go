@@ -111,6 +111,20 @@ func (s *scan) value() []byte {
 	return s.b[from:s.i]
 }
 
+// here is where the next value begins.
+func (s *scan) here() int {
+	s.kind()
+	return s.i
+}
+
+// since is the text of the values passed over from there on.
+func (s *scan) since(from int) []byte {
+	if s.bad || from > s.i || s.i > len(s.b) {
+		return nil
+	}
+	return s.b[from:s.i]
+}
+
 func (s *scan) literal(word string) {
 	if len(s.b)-s.i < len(word) || string(s.b[s.i:s.i+len(word)]) != word {
 		s.bad = true

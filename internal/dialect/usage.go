@@ -189,12 +189,12 @@ func (t *tokenCounts) google() {
 	}
 }
 
-// timings reads llama-server's timings of an answer, from which its usage can be told when it gives none; ok is false
-// for what another upstream means by that name.
-func timings(v []byte) (u hearth.Usage, ok bool) {
+// timings reads llama-server's timings, which come next, for the counts in them; ok is false for what another upstream
+// means by that name.
+func (s *scan) timings() (u hearth.Usage, ok bool) {
 	prompt, cached, made := int64(-1), int64(0), int64(-1)
-	s := scan{b: v}
 	if s.kind() != '{' {
+		s.value()
 		return u, false
 	}
 	s.open()
@@ -210,7 +210,7 @@ func timings(v []byte) (u hearth.Usage, ok bool) {
 			s.value()
 		}
 	}
-	if prompt < 0 || made < 0 {
+	if prompt < 0 || made < 0 || s.bad {
 		return u, false
 	}
 	return hearth.Usage{PromptTokens: prompt + cached, CachedTokens: cached, CompletionTokens: made, Reported: true}, true
