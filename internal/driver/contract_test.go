@@ -69,7 +69,7 @@ func rigs() map[string]build {
 			f := startFake(t, kind)
 			f.load, f.model = load, model
 			return &rig{slot: f.slot(), crash: f.http.Close, runs: func() bool { return f.is() != "unloaded" },
-				begun: func() bool { return f.is() == "loading" }, facts: facts, lost: kind == sglang}
+				begun: func() bool { return f.is() == "loading" }, facts: facts}
 		}
 	}
 	return all
@@ -280,6 +280,9 @@ func contractLeave(t *testing.T, r *rig) {
 		return d
 	}
 	first := gateway()
+	if r.slot.Preset == sglang {
+		lull(t, first, r.slot)
+	}
 	d, err := first.For(r.slot)
 	if err != nil {
 		t.Fatal(err)

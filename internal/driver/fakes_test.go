@@ -28,7 +28,10 @@ type fake struct {
 	state    string        // "unloaded", "loading" or "loaded"
 	turn     int           // counts orders: one ends what the one before has begun
 	copies   int           // LM Studio: instances in memory
-	busy     int           // vLLM: requests of others that it works on
+	busy     int           // vLLM, SGLang: requests of others that it works on
+	seed     int           // SGLang: another one at each start
+	old      bool          // SGLang: it knows /server_info by its former name only
+	info     string        // SGLang: what /server_info says instead, "" = the usual
 	asked    []string      // requests other than GET, and their bodies
 	injuries []string      // what no client may do to it
 }
@@ -220,16 +223,6 @@ func (f *fake) serveVLLM(mux *http.ServeMux) {
 		defer f.mu.Unlock()
 		answer(w, map[string]int{"server_load": f.busy})
 	})
-}
-
-func (f *fake) serveSGLang(mux *http.ServeMux) {
-	mux.HandleFunc("POST /resume_memory_occupation", func(w http.ResponseWriter, _ *http.Request) {
-		if !f.loads(nil) {
-			w.WriteHeader(http.StatusBadRequest)
-			answer(w, map[string]any{"object": "error", "message": "out of memory", "type": "BadRequestError", "code": 400})
-		}
-	})
-	mux.HandleFunc("POST /release_memory_occupation", func(http.ResponseWriter, *http.Request) { f.set(func() { f.state = "unloaded" }) })
 }
 
 func (f *fake) serveOllama(mux *http.ServeMux) {

@@ -39,7 +39,7 @@ func (d *Drivers) http(s *hearth.Slot, dial dialer) (orders, error) {
 	case vllm:
 		return &sleeper{api: a}, nil
 	case sglang:
-		return &releaser{api: a}, nil
+		return d.releaser(a)
 	case ollama:
 		return &ollamaLoader{api: a}, nil
 	case llamaServer:

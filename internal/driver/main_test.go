@@ -71,6 +71,9 @@ func driverOf(t *testing.T, s *hearth.Slot) slot.Driver {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if s.Preset == sglang {
+		lull(t, all, s)
+	}
 	d, err := all.For(s)
 	if err != nil {
 		t.Fatal(err)

@@ -128,44 +128,6 @@ func (a *api) oneToken(ctx context.Context) error {
 	return nil
 }
 
-// releaser is an SGLang server that gives the memory of the device back and takes it again. It says to nobody whether it
-// has it, so that only what it was told is known.
-type releaser struct{ *api }
-
-func (r *releaser) start(ctx context.Context) error { return r.long(ctx, r.resume) }
-
-func (r *releaser) resume(ctx context.Context) error {
-	answer, err := r.call(ctx, http.MethodPost, "/resume_memory_occupation", r.load(struct{}{}), order(r.conf.Actions.Start).Headers)
-	if err != nil {
-		return notThere(err)
-	}
-	if !answer.ok() {
-		return answer.fault("POST /resume_memory_occupation")
-	}
-	return r.oneToken(ctx)
-}
-
-func (r *releaser) stop(ctx context.Context, _ time.Duration, _ <-chan struct{}) error {
-	if err := r.settled(ctx); err != nil {
-		return err
-	}
-	answer, err := r.call(ctx, http.MethodPost, "/release_memory_occupation", struct{}{}, order(r.conf.Actions.Stop).Headers)
-	if unreachable(err) && ctx.Err() == nil {
-		return nil
-	}
-	if err == nil && !answer.ok() {
-		err = answer.fault("POST /release_memory_occupation")
-	}
-	return err
-}
-
-func (r *releaser) status(ctx context.Context) (alive, error) {
-	if _, err := r.call(ctx, http.MethodGet, "/v1/models", nil, nil); unreachable(err) && ctx.Err() == nil {
-		return runsNot, nil
-	}
-	return unsure, nil
-}
-
 // ollamaLoader has an Ollama load a model for good, and unload it.
 type ollamaLoader struct {
 	*api

@@ -28,7 +28,7 @@ func (f *fake) asks() string {
 func TestPresetOrders(t *testing.T) {
 	for kind, want := range map[string]string{
 		vllm:        "POST /wake_up, POST /v1/chat/completions, POST /sleep?level=1",
-		sglang:      "POST /resume_memory_occupation, POST /v1/chat/completions, POST /release_memory_occupation",
+		sglang:      "POST /resume_memory_occupation, POST /v1/chat/completions, POST /flush_cache, POST /release_memory_occupation",
 		ollama:      "POST /api/generate",
 		llamaServer: "POST /models/load, POST /models/unload",
 		lmStudio:    "POST /api/v1/models/load, POST /api/v1/models/unload",
