@@ -15,6 +15,7 @@ import (
 
 // TestDemo_Lines starts the demo, runs every line that it prints, in order, and checks what the text promises.
 func TestDemo_Lines(t *testing.T) {
+	t.Parallel()
 	t.Run("in Go, with a key of one's own", func(t *testing.T) {
 		t.Parallel()
 		d := startDemo(t, "my-own-key-0123456789", "")

@@ -37,7 +37,7 @@ func startDemo(t *testing.T, key, through string) *demoRun {
 		args = []string{"sh", "-c", through}
 	}
 	d.cmd = exec.Command(args[0], args[1:]...)
-	d.cmd.Env = []string{"HOME=" + d.tmp, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + d.tmp, "MYIP_API_KEY=" + key}
+	d.cmd.Env = []string{"HOME=" + d.tmp, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + d.tmp, "MYIP_API_KEY=" + key, "GORACE=" + os.Getenv("GORACE")}
 	d.cmd.Stderr = d.stderr
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	d.done = make(chan error, 1)
@@ -142,6 +142,7 @@ func (d *demoRun) leftovers(t *testing.T) {
 }
 
 func TestDemo_Ends(t *testing.T) {
+	t.Parallel()
 	wake := func(t *testing.T, d *demoRun) {
 		t.Helper()
 		if s := withGo(t, d, d.commands()[1]); s.status != http.StatusOK {
@@ -244,6 +245,7 @@ func copyProgram(t *testing.T, to string) {
 }
 
 func TestDemo_SecondSignal(t *testing.T) {
+	t.Parallel()
 	d := startDemo(t, "", "")
 	// A stream of Acme at full length goes on while the demo is told to end, and again.
 	control := regexp.MustCompile(`http://\S+/control`).FindString(d.text)

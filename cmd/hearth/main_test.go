@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -24,7 +25,27 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "engine" {
 		main()
 	}
-	testscript.Main(m, map[string]func(){"hearth": main})
+	testscript.Main(suite{m}, map[string]func(){"hearth": main})
+}
+
+// suite are the tests, not the commands for which the binary is started too.
+type suite struct{ *testing.M }
+
+// Run runs the tests. Every process that they start is spared the second for which the race detector has it wait before
+// it ends; and four of them run at once, unless -parallel says otherwise: most of their time they wait for processes.
+func (s suite) Run() int {
+	if err := os.Setenv("GORACE", strings.TrimSpace(os.Getenv("GORACE")+" atexit_sleep_ms=0")); err != nil {
+		panic(err)
+	}
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		if err := flag.Set("test.parallel", "4"); err != nil {
+			panic(err)
+		}
+	}
+	return s.M.Run()
 }
 
 // patience bounds everything that a test waits for.
@@ -38,16 +59,18 @@ const patience = 20 * time.Second
 //	answers STATUS METHOD URL [KEY [BODY]]  asks until the status comes; KEY may be file:NAME:PREFIX, the rest of the line
 //	                                     of a file that begins with PREFIX
 //	mode FILE 0600                       checks the permissions of a file
+//	prints args...                       runs "hearth args..." in the test's own process
 //	shows REGEXP args...                 runs "hearth args..." until its output matches
 //	awaits FILE REGEXP                   looks at a file until it matches
 //	murder NAME                          sends SIGKILL
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"start": scriptStart, "terminate": scriptTerminate, "answers": scriptAnswers, "mode": scriptMode,
-			"shows": scriptShows, "awaits": scriptAwaits, "murder": scriptMurder,
+			"shows": scriptShows, "prints": scriptPrints, "awaits": scriptAwaits, "murder": scriptMurder,
 		},
 		Setup: func(e *testscript.Env) error {
 			example, err := os.ReadFile("../../hearth.example.yaml")
@@ -55,6 +78,7 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			e.Setenv("TZ", "UTC")
+			e.Setenv("GORACE", os.Getenv("GORACE"))
 			e.Values[gatewaysKey{}] = make(map[string]*gateway)
 			return os.WriteFile(filepath.Join(e.WorkDir, "hearth.example.yaml"), example, 0o600)
 		},
@@ -110,7 +134,7 @@ func scriptStart(ts *testscript.TestScript, neg bool, args []string) {
 	cmd := exec.Command("hearth", args[1:]...)
 	cmd.Dir = ts.MkAbs(".")
 	cmd.Env = []string{"HOME=" + ts.Getenv("HOME"), "PATH=" + ts.Getenv("PATH"), "MYIP_API_KEY=" + ts.Getenv("MYIP_API_KEY"), "OPENROUTER_API_KEY=x",
-		"XDG_RUNTIME_DIR=" + ts.Getenv("WORK")} // each test has GPUs of its own
+		"GORACE=" + ts.Getenv("GORACE"), "XDG_RUNTIME_DIR=" + ts.Getenv("WORK")} // each test has GPUs of its own
 	cmd.Stdout, cmd.Stderr = out, log
 	ts.Check(cmd.Start())
 	g := &gateway{cmd, make(chan error, 1)}

@@ -138,6 +138,7 @@ func TestSlots_Word(t *testing.T) {
 // TestSlots_WatchedFile: where no terminal is, a page follows another only when something has changed, and that time passes
 // is no change.
 func TestSlots_WatchedFile(t *testing.T) {
+	t.Parallel()
 	since := ago(5 * time.Second) // so that what is shown of it changes every second
 	lately := func(state string) string {
 		return `{"data":[{"slot":"gemma","node":"gpu-1","model":"google/gemma","state":"` + state + `","since":` + since + `}]}`
@@ -173,6 +174,7 @@ func TestSlots_WatchedFile(t *testing.T) {
 
 // TestSlots_WatchedJSON: a line for each step, of the slot that is asked for alone.
 func TestSlots_WatchedJSON(t *testing.T) {
+	t.Parallel()
 	for slot, want := range map[string]string{"": "{\"slot\":\"s1\"}\n{\"slot\":\"s2\"}\n", "s2": "{\"slot\":\"s2\"}\n"} {
 		g, url := newStandIn(t, `{"data":{}}`)
 		g.steps <- func() {}

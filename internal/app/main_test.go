@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	"myip.co.kr/hearth/internal/engine"
@@ -11,6 +12,10 @@ import (
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "engine" {
 		os.Exit(engine.Main(os.Args[2:]))
+	}
+	// The race detector has each process wait for a second before it ends, the engines too.
+	if err := os.Setenv("GORACE", strings.TrimSpace(os.Getenv("GORACE")+" atexit_sleep_ms=0")); err != nil {
+		panic(err)
 	}
 	os.Exit(m.Run())
 }
