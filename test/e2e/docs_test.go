@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +13,7 @@ const examples = "../../docs/examples"
 
 // TestExamples asks hearth check about every example, and holds docs/engines.md to them.
 func TestExamples(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob(examples + "/*.yaml")
 	if err != nil || len(files) < 10 {
 		t.Fatalf("found %v, %v", files, err)
@@ -64,6 +64,7 @@ func TestExamples(t *testing.T) {
 
 // TestExampleOfLlamaServer runs that example as it stands, but for the place of the model file.
 func TestExampleOfLlamaServer(t *testing.T) {
+	t.Parallel()
 	e := installed()
 	if e.err != nil {
 		t.Fatal(e.err)
@@ -80,7 +81,6 @@ func TestExampleOfLlamaServer(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "llama-server"), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	text, err := os.ReadFile(examples + "/llama-server.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +89,8 @@ func TestExampleOfLlamaServer(t *testing.T) {
 	if !strings.Contains(string(text), file) {
 		t.Fatalf("no %s in\n%s", file, text)
 	}
-	g := launch(t, func(string) string { return strings.Replace(string(text), file, model, 1) + "\ndata_dir: data\n" })
+	g := launch(t, func(string) string { return strings.Replace(string(text), file, model, 1) + "\ndata_dir: data\n" },
+		"PATH="+dir+":"+os.Getenv("PATH"))
 	r := g.chat(`{"messages": [{"role": "user", "content": "hi"}]}`)
 	if r.status != 200 || r.header.Get("X-Myip-Model") != "google/gemma-3-12b" || !strings.Contains(r.body, "I am tiny-gemma") {
 		t.Errorf("%d %v %s", r.status, r.header, r.body)
@@ -98,6 +99,7 @@ func TestExampleOfLlamaServer(t *testing.T) {
 
 // TestExampleOfSecondMachine runs both files and the commands beside them as they stand, but for the addresses and for vLLM.
 func TestExampleOfSecondMachine(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("openssl"); err != nil {
 		t.Skip("needs openssl, whose command the page shows")
 	}
@@ -106,19 +108,14 @@ func TestExampleOfSecondMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	certificate := regexp.MustCompile(`(?s)openssl req .*?gpu-2\.pem`).FindString(string(page))
-	m := &machine{t: t, dir: t.TempDir()}
+	token := "GPU_2_TOKEN=" + nodeToken
+	m := &machine{t: t, dir: t.TempDir(), env: []string{token}}
 	make := exec.Command("sh", "-c", strings.ReplaceAll(certificate, "DNS:gpu-2.lan", "IP:127.0.0.1"))
 	make.Dir = m.dir
 	if out, err := make.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", certificate, err, out)
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := ln.Addr().String()
-	ln.Close()
-	t.Setenv("GPU_2_TOKEN", nodeToken)
+	address := freeAddress(t)
 	const model = "lgai/exaone-4.0-32b"
 	vllm := regexp.MustCompile(`(?s)command: \[vllm.*?\]`)
 	there, err := os.ReadFile(examples + "/second-machine-node.yaml")
@@ -137,7 +134,7 @@ func TestExampleOfSecondMachine(t *testing.T) {
 	}
 	g := launch(t, func(string) string {
 		return strings.NewReplacer("https://gpu-2.lan:8801", "https://"+address, "gpu-2.pem", m.path("gpu-2.pem")).Replace(string(here)) + "\ndata_dir: data\n"
-	})
+	}, token)
 	g.until("the machine is known", func() bool { return g.status(model) == -2 })
 	r := g.chat(`{"model": "` + model + `", "messages": [{"role": "user", "content": "hi"}]}`)
 	if r.status != 200 || r.header.Get("X-Myip-Model") != model || !strings.Contains(r.body, "I am "+model) {

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,9 +46,23 @@ func TestMain(m *testing.M) {
 		fmt.Fprintf(os.Stderr, "build hearth: %v\n%s", err, out)
 		os.Exit(1)
 	}
+	together()
 	code := m.Run()
 	_ = os.RemoveAll(dir)
 	os.Exit(code)
+}
+
+// together has four tests run at once, unless -parallel says otherwise: most of their time they wait for processes.
+func together() {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if given {
+		return
+	}
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
 }
 
 // gateway is one running hearth serve.
@@ -60,6 +76,7 @@ type gateway struct {
 	done chan error
 	acme *engine.Provider
 	dir  string
+	env  []string // beside what every gateway gets
 	gpu  *machine // that owns the engines, nil = the gateway does
 }
 
@@ -123,9 +140,9 @@ providers:
 }
 
 // launch runs a provider and a gateway on the configuration that config makes of the provider's host and port.
-func launch(t testing.TB, config func(acme string) string) *gateway {
+func launch(t testing.TB, config func(acme string) string, env ...string) *gateway {
 	t.Helper()
-	g := &gateway{t: t, dir: t.TempDir(), acme: engine.NewProvider(engine.ProviderConfig{Name: "Acme AI"})}
+	g := &gateway{t: t, dir: t.TempDir(), env: env, acme: engine.NewProvider(engine.ProviderConfig{Name: "Acme AI"})}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -152,22 +169,34 @@ func engineLine(t testing.TB, model string, more []string) string {
 
 func (g *gateway) path(name string) string { return filepath.Join(g.dir, name) }
 
+var serving = regexp.MustCompile(`msg=serving address=(http://[^/]+)/api/v1 `)
+
+// freeAddress is one on which nobody listens now.
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().String()
+}
+
 // run starts the process and waits until it answers. It may be called again after the process ended.
 func (g *gateway) run() {
 	g.t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		g.t.Fatal(err)
+	listen := "127.0.0.1:0"
+	if g.out != nil { // nobody will read there which port it is
+		listen = freeAddress(g.t)
 	}
-	addr := ln.Addr().String()
-	ln.Close()
-	g.base, g.log, g.done = "http://"+addr, new(lockedBuffer), make(chan error, 1)
-	g.cmd = exec.Command(program, "serve", "--config", g.path("hearth.yaml"), "--listen", addr)
+	g.base, g.log, g.done = "http://"+listen, new(lockedBuffer), make(chan error, 1)
+	g.cmd = exec.Command(program, "serve", "--config", g.path("hearth.yaml"), "--listen", listen)
 	g.cmd.Stdout, g.cmd.Stderr = g.log, g.log
 	if g.out != nil {
 		g.cmd.Stdout, g.cmd.Stderr = g.out, g.out
 	}
-	g.cmd.Env = append(os.Environ(), "MYIP_API_KEY="+apiKey, "XDG_RUNTIME_DIR="+filepath.Dir(g.path("hearth.yaml"))) // each test has GPUs of its own
+	g.cmd.Env = append(os.Environ(), "MYIP_API_KEY="+apiKey, "XDG_RUNTIME_DIR="+g.dir) // each test has GPUs of its own
+	g.cmd.Env = append(g.cmd.Env, g.env...)
 	g.cmd.WaitDelay = 5 * time.Second
 	if g.tty != nil {
 		g.cmd.Stdin, g.cmd.SysProcAttr = g.tty, &syscall.SysProcAttr{Setsid: true, Setctty: true}
@@ -189,6 +218,15 @@ func (g *gateway) run() {
 			g.t.Logf("log:\n%s", g.log)
 		}
 	})
+	if g.out == nil {
+		g.until("the gateway serves", func() bool {
+			m := serving.FindStringSubmatch(g.log.String())
+			if m != nil {
+				g.base = m[1]
+			}
+			return m != nil
+		})
+	}
 	g.until("the gateway answers", func() bool {
 		resp, err := http.Get(g.base + "/health")
 		if err != nil {

@@ -64,6 +64,7 @@ shutdown: {lame_duck: 0s, grace: 5s}
 // A gateway that is killed at any moment leaves nothing that the next one does not take over or end, there are never two
 // engines on the device, and nothing of anybody else's ends with them.
 func TestGatewayKilled(t *testing.T) {
+	t.Parallel()
 	rounds := 6
 	if *full {
 		rounds = 50
@@ -176,7 +177,7 @@ func watchGroups(tag string) func() int {
 	stop, result := make(chan struct{}), make(chan int)
 	go func() {
 		most := 0
-		tick := time.NewTicker(10 * time.Millisecond)
+		tick := time.NewTicker(25 * time.Millisecond)
 		defer tick.Stop()
 		for {
 			most = max(most, len(groupsOf(tag)))

@@ -25,6 +25,7 @@ const nodeToken = "node-token-0123456789abcdef0123456789"
 type machine struct {
 	t    testing.TB
 	dir  string
+	env  []string // beside what every machine gets
 	cmd  *exec.Cmd
 	log  *lockedBuffer
 	done chan error
@@ -42,12 +43,7 @@ func startMachine(t testing.TB, listen string, gemmaArgs ...string) *machine {
 		m.url = "unix://" + m.path("node.sock")
 		server = m.url
 	default:
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		server = ln.Addr().String()
-		ln.Close()
+		server = freeAddress(t)
 		m.url = "http://" + server
 	}
 	keys := ""
@@ -83,7 +79,7 @@ func (m *machine) run() {
 	m.log, m.done = new(lockedBuffer), make(chan error, 1)
 	m.cmd = exec.Command(program, "node", "--config", m.path("node.yaml"))
 	m.cmd.Stdout, m.cmd.Stderr = m.log, m.log
-	m.cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+m.dir)
+	m.cmd.Env = append(append(os.Environ(), "XDG_RUNTIME_DIR="+m.dir), m.env...)
 	m.cmd.WaitDelay = 5 * time.Second
 	if err := m.cmd.Start(); err != nil {
 		m.t.Fatal(err)

@@ -10,8 +10,10 @@ import (
 )
 
 func TestNode(t *testing.T) {
+	t.Parallel()
 	for _, listen := range []string{"tls", "unix", "clear"} {
 		t.Run(listen, func(t *testing.T) {
+			t.Parallel()
 			g := gatewayOf(t, startMachine(t, listen, "--tokens-per-second", "30"))
 			g.until("the machine is known", func() bool { return g.status(gemma) == -2 })
 			g.served(g.chat(ask(gemma, "")), local, gemma)
@@ -25,6 +27,7 @@ func TestNode(t *testing.T) {
 
 // TestNode_Streams: each event comes when the engine has made it.
 func TestNode_Streams(t *testing.T) {
+	t.Parallel()
 	g := gatewayOf(t, startMachine(t, "tls", "--tokens-per-second", "5"))
 	g.until("the machine is known", func() bool { return g.status(gemma) == -2 })
 	s := g.stream(ask(gemma, `, "stream": true`))
@@ -43,6 +46,7 @@ func TestNode_Streams(t *testing.T) {
 }
 
 func TestNode_WrongToken(t *testing.T) {
+	t.Parallel()
 	m := startMachine(t, "tls")
 	g := gatewayOf(t, m, "TOKEN", "another-token-0123456789abcdef")
 	g.until("the log says why", func() bool { return strings.Contains(g.log.String(), "does not accept the token") })
@@ -64,6 +68,7 @@ func TestNode_WrongToken(t *testing.T) {
 
 // TestNode_Killed: the machine dies in the middle of a stream, and comes back.
 func TestNode_Killed(t *testing.T) {
+	t.Parallel()
 	m := startMachine(t, "tls", "--tokens-per-second", "20")
 	g := gatewayOf(t, m)
 	g.until("the machine is known", func() bool { return g.status(gemma) == -2 })
@@ -96,6 +101,7 @@ func TestNode_Killed(t *testing.T) {
 
 // TestNode_GatewayKilled: a gateway that dies leaves nothing behind in the machine.
 func TestNode_GatewayKilled(t *testing.T) {
+	t.Parallel()
 	m := startMachine(t, "tls", "--tokens-per-second", "1")
 	g := gatewayOf(t, m)
 	other := gatewayOf(t, m)
@@ -115,6 +121,7 @@ func TestNode_GatewayKilled(t *testing.T) {
 
 // TestNode_TwoGateways: whoever asks, one model is resident, and all get their answer.
 func TestNode_TwoGateways(t *testing.T) {
+	t.Parallel()
 	m := startMachine(t, "tls")
 	gateways := []*gateway{gatewayOf(t, m), gatewayOf(t, m)}
 	for _, g := range gateways {
@@ -134,6 +141,7 @@ func TestNode_TwoGateways(t *testing.T) {
 
 // TestNode_Drains: what the machine has begun it finishes, and what comes new goes elsewhere.
 func TestNode_Drains(t *testing.T) {
+	t.Parallel()
 	m := startMachine(t, "tls", "--tokens-per-second", "20")
 	g := gatewayOf(t, m)
 	g.until("the machine is known", func() bool { return g.status(gemma) == -2 })
@@ -158,6 +166,7 @@ func TestNode_Drains(t *testing.T) {
 
 // TestNode_EngineKilled: the death of an engine is the engine's failure, not the machine's loss.
 func TestNode_EngineKilled(t *testing.T) {
+	t.Parallel()
 	g := gatewayOf(t, startMachine(t, "tls", "--tokens-per-second", "20"))
 	g.until("the machine is known", func() bool { return g.status(gemma) == -2 })
 	s := g.stream(ask(gemma, `, "stream": true`))
@@ -177,6 +186,7 @@ func TestNode_EngineKilled(t *testing.T) {
 
 // TestNode_Refuses: a machine without node_server or with an open door does not begin.
 func TestNode_Refuses(t *testing.T) {
+	t.Parallel()
 	m := startMachine(t, "clear")
 	second := runOnce(t, m.dir, "node", "--config", m.path("node.yaml"))
 	if !strings.Contains(second, "in use") {

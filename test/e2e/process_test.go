@@ -19,7 +19,9 @@ func (g *gateway) signal(s syscall.Signal) {
 func gone(pid int) bool { return syscall.Kill(pid, 0) != nil }
 
 func TestShutdown(t *testing.T) {
+	t.Parallel()
 	t.Run("no new work, the stream in flight finishes, engines stop, exit 0", func(t *testing.T) {
+		t.Parallel()
 		g := start(t, world{gemmaArgs: []string{"--tokens-per-second", "30"}, more: "shutdown: {lame_duck: 300ms, grace: 10s}"})
 		s := g.stream(ask(gemma, `, "stream": true`))
 		s.next(t)
@@ -45,6 +47,7 @@ func TestShutdown(t *testing.T) {
 		}
 	})
 	t.Run("what outlasts the grace gets an error event", func(t *testing.T) {
+		t.Parallel()
 		g := start(t, world{gemmaArgs: []string{"--tokens-per-second", "1"}, more: "shutdown: {lame_duck: 0s, grace: 200ms}"})
 		s := g.stream(ask(gemma, `, "stream": true`))
 		s.next(t)
@@ -58,6 +61,7 @@ func TestShutdown(t *testing.T) {
 		}
 	})
 	t.Run("a waiter for a slot is refused with 503", func(t *testing.T) {
+		t.Parallel()
 		g := start(t, world{gemmaArgs: []string{"--load", "1m"}})
 		got := make(chan reply, 1)
 		go func() { got <- g.chat(ask(gemma, `, "provider": {"only": ["local-gpu"]}`)) }()
@@ -71,6 +75,7 @@ func TestShutdown(t *testing.T) {
 		}
 	})
 	t.Run("a second signal does not wait", func(t *testing.T) {
+		t.Parallel()
 		g := start(t, world{gemmaArgs: []string{"--tokens-per-second", "1"}, more: "shutdown: {lame_duck: 30s, grace: 5m}"})
 		s := g.stream(ask(gemma, `, "stream": true`))
 		s.next(t)
@@ -87,6 +92,7 @@ func TestShutdown(t *testing.T) {
 }
 
 func TestLostTerminal(t *testing.T) {
+	t.Parallel()
 	t.Run("the reader of the log goes away first, as in a pipeline that is interrupted", func(t *testing.T) {
 		g := start(t, world{gemmaArgs: []string{"--tokens-per-second", "30"}})
 		g.signal(syscall.SIGTERM)
@@ -114,6 +120,7 @@ func TestLostTerminal(t *testing.T) {
 
 // Every answer whose last byte was read is in the records after kill -9 and a restart, with its cost.
 func TestKillNine(t *testing.T) {
+	t.Parallel()
 	g := start(t, world{})
 	var ids []string
 	for range 20 {

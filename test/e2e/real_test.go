@@ -86,7 +86,7 @@ func startReal(t *testing.T, w realWorld) *gateway {
 		}
 		return string(b)
 	}
-	const slot = `engine: llama-server, wait: 20s, expected_load: 1s, stop_grace: 1s, price: {prompt: 30, completion: 150}`
+	const slot = `engine: llama-server, wait: 20s, expected_load: 3s, stop_grace: 1s, price: {prompt: 30, completion: 150}`
 	if !strings.Contains(w.gemmaMore, "context:") {
 		w.gemmaMore += fmt.Sprintf(", context: %d", window)
 	}
@@ -175,6 +175,7 @@ func (e runningEngine) metric(name string) int {
 }
 
 func TestRealColdStartAndSwap(t *testing.T) {
+	t.Parallel()
 	g := startReal(t, realWorld{})
 	t.Run("a cold start answers from model A", func(t *testing.T) {
 		if s := g.status(gemma); s != -2 || len(g.engines()) != 0 {
@@ -213,10 +214,12 @@ func TestRealColdStartAndSwap(t *testing.T) {
 }
 
 func TestRealSwapCutsNothing(t *testing.T) {
+	t.Parallel()
 	swapCutsNothing(t, startReal(t, realWorld{gemmaArgs: []string{"--token-delay", "50ms"}}), 18)
 }
 
 func TestRealOverflow(t *testing.T) {
+	t.Parallel()
 	long := func(n int) string {
 		return strings.Replace(ask(gemma, ""), `"hi"`, `"`+strings.Repeat("x y ", n)+`"`, 1)
 	}
@@ -242,12 +245,14 @@ func TestRealOverflow(t *testing.T) {
 }
 
 func TestRealEngineKilled(t *testing.T) {
+	t.Parallel()
 	g := startReal(t, realWorld{gemmaArgs: []string{"--token-delay", "50ms"}, places: 4})
 	g.served(g.chat(ask(gemma, "")), local, gemma)
 	killsCutInBand(t, g)
 }
 
 func TestRealBrokenModel(t *testing.T) {
+	t.Parallel()
 	g := startReal(t, realWorld{})
 	file, whole := g.breakModel(t, "tiny-gemma")
 	r := g.chat(ask(gemma, onlyLocal))
@@ -292,6 +297,7 @@ func (g *gateway) breakModel(t *testing.T, name string) (string, []byte) {
 	return file, whole
 }
 
+// TestRealRetryIsWarm is about an estimate of time, so nothing else runs beside it.
 func TestRealRetryIsWarm(t *testing.T) {
 	g := startReal(t, realWorld{gemmaArgs: []string{"--load-delay", "500ms"}})
 	r := g.chat(ask(gemma, onlyLocal), "X-MyIP-Max-Wait", "0.1")
@@ -304,6 +310,7 @@ func TestRealRetryIsWarm(t *testing.T) {
 }
 
 func TestRealToolsAndReasoning(t *testing.T) {
+	t.Parallel()
 	g := startReal(t, realWorld{gemma: []string{"-think", "The user wants the weather.", "-tool", "get_weather", "-arguments", `{"city": "Seoul"}`}})
 	tools := `, "tools": [{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}]`
 	r := g.chat(ask(gemma, tools))
@@ -316,6 +323,7 @@ func TestRealToolsAndReasoning(t *testing.T) {
 }
 
 func TestRealThousandAbortedStreams(t *testing.T) {
+	t.Parallel()
 	const streams, atOnce = 1000, 16
 	g := startReal(t, realWorld{gemma: []string{"-loop"}})
 	g.served(g.chat(ask(gemma, `, "max_tokens": 1`)), local, gemma)

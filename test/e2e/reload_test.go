@@ -28,6 +28,7 @@ func (g *gateway) logged(text string) {
 
 // TestReload: a running gateway takes over what its configuration says, and its engines go on.
 func TestReload(t *testing.T) {
+	t.Parallel()
 	g := start(t, world{gemmaArgs: []string{"--tokens-per-second", "20"}})
 	read, err := os.ReadFile(g.path("hearth.yaml"))
 	if err != nil {
@@ -74,6 +75,7 @@ func TestReload(t *testing.T) {
 
 // TestReload_Node: so does a machine whose slots gateways elsewhere use.
 func TestReload_Node(t *testing.T) {
+	t.Parallel()
 	m := startMachine(t, "unix")
 	g := gatewayOf(t, m)
 	g.until("the machine is known", func() bool { return g.status(gemma) == -2 })

@@ -13,6 +13,7 @@ import (
 const local = "MyIP Local GPU"
 
 func TestLocalFirst(t *testing.T) {
+	t.Parallel()
 	g := start(t, world{})
 	t.Run("asleep, then the first request wakes the slot and is served by it", func(t *testing.T) {
 		if s := g.status(gemma); s != -2 {
@@ -42,6 +43,7 @@ func TestLocalFirst(t *testing.T) {
 }
 
 func TestLongPromptWakesNobody(t *testing.T) {
+	t.Parallel()
 	g := start(t, world{})
 	long := ask(gemma, "")
 	long = strings.Replace(long, `"hi"`, `"`+strings.Repeat("many words and more of them ", 8000)+`"`, 1)
@@ -59,6 +61,7 @@ func TestLongPromptWakesNobody(t *testing.T) {
 }
 
 func TestSwap(t *testing.T) {
+	t.Parallel()
 	swapCutsNothing(t, start(t, world{gemmaArgs: []string{"--tokens-per-second", "30"}}), 20)
 }
 
@@ -99,7 +102,7 @@ func watchEngines(g *gateway) func() int {
 	stop, result := make(chan struct{}), make(chan int)
 	go func() {
 		most := 0
-		tick := time.NewTicker(2 * time.Millisecond)
+		tick := time.NewTicker(5 * time.Millisecond)
 		defer tick.Stop()
 		for {
 			most = max(most, len(g.engines()))
@@ -115,6 +118,7 @@ func watchEngines(g *gateway) func() int {
 }
 
 func TestLoadGoesOnAfterTheWaiterLeft(t *testing.T) {
+	t.Parallel()
 	g := start(t, world{exaoneArgs: []string{"--load", "1s"}})
 	onlyLocal := ask(exaone, `, "provider": {"only": ["local-gpu"]}`)
 	r := g.chat(onlyLocal, "X-MyIP-Max-Wait", "0.1")
@@ -126,6 +130,7 @@ func TestLoadGoesOnAfterTheWaiterLeft(t *testing.T) {
 }
 
 func TestBrokenEngine(t *testing.T) {
+	t.Parallel()
 	g := start(t, world{gemmaArgs: []string{"--fail-start"}})
 	began := time.Now()
 	r := g.chat(ask(gemma, `, "provider": {"only": ["local-gpu"]}`))
@@ -139,6 +144,7 @@ func TestBrokenEngine(t *testing.T) {
 }
 
 func TestEngineKilled(t *testing.T) {
+	t.Parallel()
 	g := start(t, world{gemmaArgs: []string{"--tokens-per-second", "20", "--parallel", "4"}, places: 4})
 	killsCutInBand(t, g)
 	killsAreALoop(t, g)
@@ -207,6 +213,7 @@ func killMidStream(t *testing.T, g *gateway, streams int) (pid int) {
 }
 
 func TestCallerLeavesTheQueue(t *testing.T) {
+	t.Parallel()
 	g := start(t, world{gemmaArgs: []string{"--tokens-per-second", "20"}})
 	a, b := g.stream(ask(gemma, `, "stream": true`)), g.stream(ask(gemma, `, "stream": true`))
 	a.next(t)
