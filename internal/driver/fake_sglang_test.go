@@ -15,10 +15,10 @@ const fakeSeed = 17
 // serveSGLang serves the orders of an SGLang, each of which ends the real one if it comes at the wrong moment.
 func (f *fake) serveSGLang(mux *http.ServeMux) {
 	f.seed = fakeSeed
-	mux.HandleFunc("GET /{page}", func(w http.ResponseWriter, r *http.Request) {
+	info := func(w http.ResponseWriter, r *http.Request) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		if page := r.PathValue("page"); page != "get_server_info" && (page != "server_info" || f.old) {
+		if f.old && r.URL.Path == "/server_info" {
 			http.NotFound(w, r)
 			return
 		}
@@ -27,7 +27,9 @@ func (f *fake) serveSGLang(mux *http.ServeMux) {
 			return
 		}
 		answer(w, map[string]any{"random_seed": f.seed, "enable_memory_saver": true, "enable_weights_cpu_backup": true, "version": "0.5.9"})
-	})
+	}
+	mux.HandleFunc("GET /server_info", info)
+	mux.HandleFunc("GET /get_server_info", info)
 	mux.HandleFunc("POST /flush_cache", func(w http.ResponseWriter, _ *http.Request) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
