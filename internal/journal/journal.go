@@ -12,14 +12,17 @@
 //
 // All numbers are little-endian. The synced field lets recovery tell a tail the disk never got (it is cut and
 // reported) from a hole in what was safely written (it is refused).
+//
+// A segment whose sync failed is given up, because nobody can know what of it is on the disk: the records that were not
+// safe are written once more into a new segment, whose header says where the old one's good part ends.
 package journal
 
 import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -65,7 +68,7 @@ type Options struct {
 	Durability   Durability   // default Process
 	Log          *slog.Logger // default: discard
 
-	wrap func(file) file // tests put a faulty file in the real one's place
+	disk disk // tests put a model in the real one's place
 }
 
 // Recovery is what Open found at the end of the last segment.
@@ -79,31 +82,40 @@ type Recovery struct {
 // Journal is an open journal. Its methods may be called from many goroutines.
 type Journal struct {
 	dir        string
+	disk       disk
 	id         [16]byte
 	segBytes   int64
 	maxBytes   int64
 	durability Durability
 	log        *slog.Logger
-	wrap       func(file) file
 	recovery   Recovery
-	lock       *os.File
+	lock       io.Closer
 
-	used     atomic.Int64 // bytes in all segments
-	promised atomic.Int64 // bytes held back by Reserve
-	room     atomic.Int64 // bytes allocated on the disk behind the tail of the active segment
-	ailing   atomic.Bool  // the last write or sync failed: Reserve looks before it promises
+	done     atomic.Uint64 // every sequence up to here is on the disk
+	used     atomic.Int64  // bytes in all segments
+	promised atomic.Int64  // bytes held back by Reserve
+	room     atomic.Int64  // bytes allocated on the disk behind the tail of the active segment
+	behind   atomic.Int64  // bytes of the records behind done
+	ailing   atomic.Bool   // the last write or sync failed: Reserve looks before it promises
+
+	syncing sync.Mutex // Process: held by the one that syncs; taken before mu
 
 	mu       sync.Mutex // guards what follows; the one writer lock
 	segments []*segment // ascending; the last one is active
 	active   file
 	size     int64 // of the active segment's good bytes
+	zeroed   int64 // Power: up to here the active segment's file was written with zeros ahead
 	torn     bool  // bytes of a failed write may stand behind size
+	suspect  error // a sync of the active segment failed: nothing behind done is known of it
 	next     uint64
 	rotateAt int64 // after a segment could not be begun: try again at this size
-	buf      []byte
 	closed   bool
 
-	commit commit
+	unsafe backlog // the records behind done. Process: they are in the file; Power: the leader writes them
+
+	leading bool     // Power: somebody writes and syncs for all that wait
+	waiting queue    // Power
+	batch   [][]byte // Power: what the leader writes
 
 	dirty   chan struct{} // something was written since the last background sync
 	stop    chan struct{}
@@ -114,15 +126,12 @@ type Journal struct {
 func Open(o Options) (*Journal, error) {
 	const remedy = "give the user that runs hearth write permission there, or configure another directory"
 	j := newJournal(o)
-	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("create journal directory: %w (%s)", err, remedy)
-	}
-	lock, err := lockDir(o.Dir)
+	lock, err := j.disk.Lock()
 	if errors.Is(err, ErrInUse) {
-		return nil, fmt.Errorf("lock journal directory %s: %w (end that one, or configure another directory)", o.Dir, err)
+		return nil, fmt.Errorf("%w: %s (end that process, or configure another directory)", err, o.Dir)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("lock journal directory: %w (%s)", err, remedy)
+		return nil, fmt.Errorf("%w (%s)", err, remedy)
 	}
 	j.lock = lock
 	if err := j.recover(); err != nil {
@@ -132,7 +141,7 @@ func Open(o Options) (*Journal, error) {
 		_ = lock.Close()
 		return nil, fmt.Errorf("open journal %s: %w", o.Dir, err)
 	}
-	j.commit.init(j.next - 1)
+	j.done.Store(j.next - 1)
 	if j.durability == Process {
 		go j.syncLoop()
 	} else {
@@ -143,8 +152,8 @@ func Open(o Options) (*Journal, error) {
 
 func newJournal(o Options) *Journal {
 	j := &Journal{
-		dir: filepath.Clean(o.Dir), segBytes: o.SegmentBytes, maxBytes: o.MaxBytes, durability: o.Durability,
-		log: o.Log, wrap: o.wrap, next: 1,
+		dir: filepath.Clean(o.Dir), disk: o.disk, segBytes: o.SegmentBytes, maxBytes: o.MaxBytes, durability: o.Durability,
+		log: o.Log, next: 1,
 		dirty: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	if j.maxBytes <= 0 {
@@ -160,8 +169,8 @@ func newJournal(o Options) *Journal {
 	if j.log == nil {
 		j.log = slog.New(slog.DiscardHandler)
 	}
-	if j.wrap == nil {
-		j.wrap = func(f file) file { return f }
+	if j.disk == nil {
+		j.disk = directory(j.dir)
 	}
 	return j
 }
@@ -172,10 +181,19 @@ func (j *Journal) ID() string { return hex.EncodeToString(j.id[:]) }
 // Recovery says what Open cut off.
 func (j *Journal) Recovery() Recovery { return j.recovery }
 
-// Last is the sequence of the last record written, 0 = none yet.
+// Last is the sequence of the last record that Replay gives, 0 = none yet. With Power a record is there when it is on
+// the disk.
 func (j *Journal) Last() uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	return j.last()
+}
+
+// last is Last; j.mu is held.
+func (j *Journal) last() uint64 {
+	if j.durability == Power {
+		return j.done.Load()
+	}
 	return j.next - 1
 }
 
@@ -196,17 +214,6 @@ func (j *Journal) Segments() int {
 	return len(j.segments)
 }
 
-// Sync returns when every record written before the call is on the disk.
-func (j *Journal) Sync() error {
-	j.mu.Lock()
-	last, closed := j.next-1, j.closed
-	j.mu.Unlock()
-	if closed {
-		return ErrClosed
-	}
-	return j.waitSynced(last, true)
-}
-
 // Close syncs, notes in the journal that all of it is on the disk, and gives the directory free.
 func (j *Journal) Close() error {
 	j.mu.Lock()
@@ -219,11 +226,14 @@ func (j *Journal) Close() error {
 	close(j.stop)
 	<-j.stopped
 
+	err := j.sync()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	err := j.active.Datasync()
+	for j.leading { // for those that came before
+		err = errors.Join(err, j.join())
+		j.mu.Lock()
+	}
 	if err == nil {
-		j.commit.note(j.next - 1)
 		err = j.writeMark()
 	}
 	err = errors.Join(err, j.trim(), j.active.Close(), j.lock.Close())
@@ -231,4 +241,22 @@ func (j *Journal) Close() error {
 		return fmt.Errorf("close journal %s: %w", j.dir, err)
 	}
 	return nil
+}
+
+// writeMark notes behind the last record that all before it is on the disk.
+func (j *Journal) writeMark() error {
+	last := j.next - 1
+	if last < j.segments[len(j.segments)-1].first {
+		return nil // nothing in this segment
+	}
+	if err := j.put(appendRecord(nil, last, last, nil)); err != nil {
+		return err
+	}
+	return j.active.Datasync()
+}
+
+// trim gives back what was allocated behind the tail.
+func (j *Journal) trim() error {
+	j.room.Store(0)
+	return j.active.Truncate(j.size)
 }

@@ -284,7 +284,7 @@ func TestConcurrentAppend(t *testing.T) {
 							t.Error(err)
 							return
 						}
-						if d == Power && j.commit.done.Load() < seq {
+						if d == Power && j.done.Load() < seq {
 							t.Errorf("record %d acknowledged before it was synced", seq)
 						}
 						seen.Store(fmt.Sprintf("%d:%s", seq, p), true)

@@ -1,171 +1,356 @@
 package journal
 
 import (
+	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"pgregory.net/rapid"
 )
 
-// sector is the unit in bytes a disk writes as a whole.
-const sector = 512
-
-// powerDisk stands between the journal and its files and remembers what a power cut would leave of them.
-type powerDisk struct {
-	mu    sync.Mutex
-	files []*powerFile
-	lie   bool // Datasync returns without having done anything
+// life is what happens to a journal between two of its openings.
+type life struct {
+	seed  uint64
+	kill  bool // it ends with the process, else with the power
+	after int  // in the midst of this operation of the disk, if the steps make so many
+	steps []step
 }
 
-// powerFile is one file: what is on the disk, and what is only in the system's memory.
-type powerFile struct {
-	file
-	disk *powerDisk
-	name string
-	safe []byte // as of the last sync
-	now  []byte // as the process sees it
+type step struct {
+	do    string
+	n     int
+	fails string // the operation that fails
 }
 
-func (d *powerDisk) wrap(f file) file {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	p := &powerFile{file: f, disk: d, name: filepath.Base(f.(osFile).Name())}
-	d.files = append(d.files, p)
-	return p
-}
-
-func (f *powerFile) WriteAt(p []byte, off int64) (int, error) {
-	n, err := f.file.WriteAt(p, off)
-	f.disk.mu.Lock()
-	defer f.disk.mu.Unlock()
-	if end := int(off) + n; end > len(f.now) {
-		f.now = append(f.now, make([]byte, end-len(f.now))...)
+func drawLives(faults bool) *rapid.Generator[[]life] {
+	does := []string{"append", "append", "append", "append together", "append together", "sync", "discard", "reserve", "reopen"}
+	if faults {
+		does = append(does, "fail", "fail", "fill", "heal")
 	}
-	copy(f.now[off:], p[:n])
-	return n, err
+	one := rapid.Custom(func(t *rapid.T) step {
+		return step{
+			do: rapid.SampledFrom(does).Draw(t, "do"), n: rapid.IntRange(1, 1800).Draw(t, "n"),
+			fails: rapid.SampledFrom([]string{"sync", "sync", "write", "rename", "sync names", "create", "truncate", "any"}).Draw(t, "fails"),
+		}
+	})
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) life {
+		return life{
+			seed: rapid.Uint64().Draw(t, "seed"), kill: rapid.Bool().Draw(t, "kill"), after: rapid.IntRange(1, 80).Draw(t, "after"),
+			steps: rapid.SliceOfN(one, 1, 25).Draw(t, "steps"),
+		}
+	}), 1, 4)
 }
 
-func (f *powerFile) Truncate(size int64) error {
-	f.disk.mu.Lock()
-	defer f.disk.mu.Unlock()
-	f.now = f.now[:min(int(size), len(f.now))]
-	return f.file.Truncate(size)
+// history is what a journal was given and must give back.
+type history struct {
+	durability Durability
+	disk       *model
+	j          *Journal
+	count      int
+
+	mu      sync.Mutex
+	given   map[string]bool   // every payload ever
+	taken   map[uint64]string // acknowledged: found after the process was killed
+	safe    map[uint64]string // and synced: found after the power was cut
+	dropped uint64            // discarded up to here
+	ended   bool              // this life is over
+	faulty  bool              // the disk may fail
 }
 
-func (f *powerFile) Datasync() error {
-	f.disk.mu.Lock()
-	defer f.disk.mu.Unlock()
-	if !f.disk.lie {
-		f.safe = slices.Clone(f.now)
+// runLives plays the lives and returns how the journal broke its word.
+func runLives(lives []life, d Durability, set func(*model)) error {
+	h := &history{durability: d, given: map[string]bool{}, taken: map[uint64]string{}, safe: map[uint64]string{}}
+	var left map[string][]byte
+	for i, l := range lives {
+		if h.disk == nil || left != nil {
+			h.disk = newModel(l.seed, left)
+		}
+		set(h.disk)
+		h.ended, h.faulty = false, false
+		h.disk.fail, h.disk.space, h.disk.endAt = nil, -1, 0
+		if err := h.open(); err != nil {
+			return fmt.Errorf("life %d: %w", i, err)
+		}
+		if err := h.live(l); err != nil {
+			return fmt.Errorf("life %d: %w", i, err)
+		}
+		left = h.disk.left
+		h.disk.ended = false
 	}
-	return nil
-}
-
-// cut writes to dir what a power cut leaves: of what was not synced, any sectors in any order, and any size.
-func (d *powerDisk) cut(t *rapid.T, dir string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for i, f := range d.files {
-		left := slices.Clone(f.safe)
-		if grown := len(f.now) - len(f.safe); grown > 0 {
-			left = append(left, make([]byte, rapid.IntRange(0, grown).Draw(t, fmt.Sprintf("grown %d", i)))...)
-		}
-		for at := len(f.safe) / sector * sector; at < len(left); at += sector {
-			if rapid.Bool().Draw(t, "sector written") {
-				copy(left[at:min(at+sector, len(left))], f.now[at:])
-			}
-		}
-		if err := os.WriteFile(filepath.Join(dir, f.name), left, 0o600); err != nil {
-			t.Fatal(err)
-		}
+	if left != nil {
+		h.disk = newModel(0, left)
 	}
+	h.ended, h.faulty = false, false
+	h.disk.fail, h.disk.space, h.disk.endAt = nil, -1, 0
+	if err := h.open(); err != nil {
+		return fmt.Errorf("at the end: %w", err)
+	}
+	return h.j.Close()
 }
 
-// runUntilCut plays a drawn script on a journal over disk, cuts the power and opens what is left. It returns an
-// error if an acknowledged record is gone, another one stands there, or the journal is refused.
-func runUntilCut(t *rapid.T, dir string, disk *powerDisk) error {
-	o := Options{Dir: dir, SegmentBytes: minSegment, Durability: Power, wrap: disk.wrap}
-	j, err := Open(o)
+// open opens the journal and looks for all that must be there.
+func (h *history) open() error {
+	j, err := Open(Options{Dir: "model", SegmentBytes: minSegment, Durability: h.durability, disk: h.disk})
 	if err != nil {
-		t.Fatal(err)
+		return h.excuse(err)
 	}
-	var written []string
-	acknowledged := 0
-	for i := range rapid.IntRange(1, 25).Draw(t, "records") {
-		p := fmt.Sprintf("%d:%0*d", i, rapid.IntRange(1, 1800).Draw(t, "size"), i)
-		written = append(written, p)
-		if rapid.Bool().Draw(t, "waits for the disk") {
-			_, err = j.Append([]byte(p))
-			acknowledged = len(written)
-		} else {
-			_, err = j.write([]byte(p)) // the power goes before its sync is done
+	h.j = j
+	found := map[uint64]string{}
+	var last uint64
+	seen := map[string]bool{}
+	if err := j.Replay(1, func(seq uint64, p []byte) error {
+		s := string(p)
+		switch {
+		case seq <= last:
+			return fmt.Errorf("record %d behind %d", seq, last)
+		case !h.given[s]:
+			return fmt.Errorf("record %d was never given: %.30q", seq, s)
+		case seen[s]:
+			return fmt.Errorf("record %d is there twice: %.30q", seq, s)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	after, err := os.MkdirTemp(dir, "after")
-	if err != nil {
-		t.Fatal(err)
-	}
-	disk.cut(t, after)
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
-	again, err := Open(Options{Dir: after, SegmentBytes: minSegment})
-	if err != nil {
-		return fmt.Errorf("after the cut: %w", err)
-	}
-	defer again.Close()
-	var got []string
-	if err := again.Replay(1, func(_ uint64, p []byte) error {
-		got = append(got, string(p))
+		last, seen[s], found[seq] = seq, true, s
 		return nil
 	}); err != nil {
 		return err
 	}
-	if len(got) < acknowledged || len(got) > len(written) || !slices.Equal(got, written[:len(got)]) {
-		return fmt.Errorf("%d records found, %d written, %d acknowledged", len(got), len(written), acknowledged)
+	h.mu.Lock()
+	for seq, p := range h.taken {
+		if seq > h.dropped && found[seq] != p {
+			h.mu.Unlock()
+			return fmt.Errorf("record %d is %.30q, acknowledged was %.30q", seq, found[seq], p)
+		}
 	}
-	if _, err := again.Append([]byte("goes on")); err != nil {
-		return err
+	if !h.ended {
+		h.taken = found // whatever was found is there for good
+		h.safe = maps.Clone(found)
+	}
+	h.mu.Unlock()
+	return h.append(20) // it goes on
+}
+
+// excuse is nil if the power is off or the disk fails: then an error is none of the journal's.
+func (h *history) excuse(err error) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if (h.ended || h.faulty) && !errors.Is(err, errBroken) {
+		return nil
+	}
+	return err
+}
+
+// append appends a record of n bytes.
+func (h *history) append(n int) error {
+	h.mu.Lock()
+	h.count++
+	p := fmt.Sprintf("%d:%s", h.count, strings.Repeat("x", n))
+	h.given[p] = true
+	h.mu.Unlock()
+	seq, err := h.j.Append([]byte(p))
+	if err != nil {
+		return h.excuse(err)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ended {
+		return nil // nobody was told in time
+	}
+	if was, ok := h.taken[seq]; ok {
+		return fmt.Errorf("%w: sequence %d was given to %.30q and %.30q", errBroken, seq, was, p)
+	}
+	h.taken[seq] = p
+	if h.durability == Power {
+		h.safe[seq] = p
 	}
 	return nil
 }
 
-func TestPowerCut(t *testing.T) {
-	t.Run("no acknowledged record is lost", func(t *testing.T) {
-		dir := t.TempDir()
-		rapid.Check(t, func(t *rapid.T) {
-			run, err := os.MkdirTemp(dir, "run")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer os.RemoveAll(run)
-			if err := runUntilCut(t, run, &powerDisk{}); err != nil {
-				t.Fatal(err)
-			}
-		})
-	})
-	t.Run("the model notices a disk that does not sync", func(t *testing.T) {
-		dir := t.TempDir()
-		lost := 0
-		rapid.Check(t, func(t *rapid.T) {
-			run, err := os.MkdirTemp(dir, "run")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer os.RemoveAll(run)
-			if runUntilCut(t, run, &powerDisk{lie: true}) != nil {
-				lost++
-			}
-		})
-		if lost == 0 {
-			t.Error("no record was lost without syncs: the model cannot fail")
+var errBroken = errors.New("a promise was broken")
+
+// live plays the steps of a life and ends it.
+func (h *history) live(l life) error {
+	h.disk.mu.Lock()
+	h.disk.kill, h.disk.endAt = l.kill, h.disk.ops+l.after
+	h.disk.onEnd = func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.ended = true
+		if !l.kill || h.disk.forgot {
+			h.taken = h.safe
 		}
-	})
+	}
+	h.disk.mu.Unlock()
+	for i, s := range append(slices.Clip(l.steps), step{do: "heal"}, step{do: "reserve"}, step{do: "append", n: 30}) {
+		if err := h.step(s); err != nil {
+			return fmt.Errorf("step %d, %s: %w", i, s.do, err)
+		}
+		if err := h.counted(); err != nil {
+			return fmt.Errorf("after step %d, %s: %w", i, s.do, err)
+		}
+	}
+	h.disk.mu.Lock()
+	h.disk.end()
+	h.disk.mu.Unlock()
+	abandon(h.j)
+	return nil
+}
+
+// abandon ends what a dead process does not do any more.
+func abandon(j *Journal) {
+	j.mu.Lock()
+	if !j.closed {
+		j.closed = true
+		close(j.stop)
+	}
+	j.mu.Unlock()
+	<-j.stopped
+}
+
+// counted compares the journal's own account with its files.
+func (h *history) counted() error {
+	h.j.mu.Lock()
+	defer h.j.mu.Unlock()
+	sum := h.j.size
+	for i, s := range h.j.segments[:len(h.j.segments)-1] {
+		sum += s.size
+		if next := h.j.segments[i+1]; next.first <= s.last {
+			return fmt.Errorf("%w: segment %d begins in segment %d to %d", errBroken, next.first, s.first, s.last)
+		}
+	}
+	if used := h.j.Used(); used != sum {
+		return fmt.Errorf("%w: %d bytes used, the segments have %d", errBroken, used, sum)
+	}
+	if h.durability == Power && h.j.unsafe.size > 0 {
+		return fmt.Errorf("%w: %d bytes wait for nobody", errBroken, h.j.unsafe.size)
+	}
+	return nil
+}
+
+func (h *history) step(s step) error {
+	switch s.do {
+	case "append":
+		return h.append(s.n)
+	case "append together":
+		errs := make([]error, 2+s.n%4)
+		var wg sync.WaitGroup
+		for i := range errs {
+			wg.Go(func() { errs[i] = h.append(s.n / (i + 1)) })
+		}
+		wg.Wait()
+		return errors.Join(errs...)
+	case "sync":
+		return h.sync(h.j.Sync)
+	case "discard":
+		h.mu.Lock()
+		seqs := slices.Sorted(maps.Keys(h.taken))
+		if len(seqs) > 0 {
+			h.dropped = max(h.dropped, seqs[s.n%len(seqs)])
+		}
+		h.mu.Unlock()
+		return h.excuse(h.j.Discard(h.dropped))
+	case "reserve":
+		err := h.j.Reserve()
+		if err == nil {
+			h.j.Unreserve()
+		}
+		return h.excuse(err)
+	case "reopen":
+		if h.faulty {
+			return nil
+		}
+		if err := h.sync(h.j.Close); err != nil || h.over() {
+			return err
+		}
+		return h.open()
+	}
+	h.change(s)
+	return nil
+}
+
+// sync calls what makes all safe that was acknowledged before.
+func (h *history) sync(do func() error) error {
+	h.mu.Lock()
+	before := maps.Clone(h.taken)
+	h.mu.Unlock()
+	if err := do(); err != nil {
+		return h.excuse(err)
+	}
+	h.disk.mu.Lock()
+	defer h.disk.mu.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.ended {
+		maps.Copy(h.safe, before)
+		h.disk.forgot = false
+	}
+	return nil
+}
+
+// change makes the disk worse or better.
+func (h *history) change(s step) {
+	h.disk.mu.Lock()
+	defer h.disk.mu.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.faulty = s.do != "heal"
+	switch s.do {
+	case "heal":
+		h.disk.space, h.disk.fail = -1, nil
+	case "fill":
+		h.disk.space = int64(s.n)
+	case "fail":
+		left := 1 + s.n%6
+		h.disk.fail = func(op string) error {
+			if left == 0 || s.fails != op && s.fails != "any" {
+				return nil
+			}
+			left--
+			return syscall.EIO
+		}
+	}
+}
+
+func (h *history) over() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.ended
+}
+
+func TestPowerCut(t *testing.T) {
+	for _, d := range []Durability{Power, Process} {
+		for name, faults := range map[string]bool{"a sound disk": false, "a disk that fails": true} {
+			t.Run(string(d)+"/"+name, func(t *testing.T) {
+				rapid.Check(t, func(t *rapid.T) {
+					lives := drawLives(faults).Draw(t, "lives")
+					if err := runLives(lives, d, func(*model) {}); err != nil {
+						t.Fatal(err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// The model can fail: on a disk that lies the same scripts lose records.
+func TestPowerCutModel(t *testing.T) {
+	for name, set := range map[string]func(*model){
+		"syncs do nothing":                  func(m *model) { m.lie = true },
+		"syncs of the directory do nothing": func(m *model) { m.lieDir = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			lost := 0
+			rapid.Check(t, func(t *rapid.T) {
+				if runLives(drawLives(false).Draw(t, "lives"), Power, set) != nil {
+					lost++
+				}
+			})
+			if lost == 0 {
+				t.Error("nothing was lost")
+			}
+		})
+	}
 }

@@ -2,17 +2,21 @@ package journal
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
+	"math"
 )
 
-// recover reads every segment, checks every record, cuts a torn tail and leaves the last segment open for writing.
+// recover reads every segment, checks every record, cuts a torn tail and leaves the last segment open for writing, with
+// all that was found on the disk.
 func (j *Journal) recover() error {
-	list, err := listSegments(j.dir)
+	if err := j.disk.Remove(halfSegment); err != nil {
+		return fmt.Errorf("remove a segment that was not finished: %w", err)
+	}
+	list, err := listSegments(j.disk)
 	if err != nil {
 		return fmt.Errorf("list segments: %w", err)
 	}
@@ -20,102 +24,174 @@ func (j *Journal) recover() error {
 		return fmt.Errorf("draw journal id: %w", err)
 	}
 	for i, s := range list {
-		if err := j.recoverSegment(s, i == len(list)-1); err != nil {
+		if i == len(list)-1 {
+			err = j.recoverLast(s)
+		} else {
+			err = j.recoverSegment(s, list[i+1])
+		}
+		if err != nil {
 			return err
 		}
-		j.segments = append(j.segments, s)
-		j.used.Add(s.size)
-		j.next = s.last + 1
 	}
-	if len(j.segments) > 0 && j.active != nil {
+	if j.active != nil {
 		return nil
 	}
-	s := &segment{path: filepath.Join(j.dir, segmentName(j.next)), id: j.id, first: j.next, follows: j.next - 1, last: j.next - 1}
-	if j.active, err = j.createSegment(s); err != nil {
-		return err
-	}
-	j.segments = append(j.segments, s)
-	j.size = s.size
-	j.used.Add(s.size)
-	return nil
+	return j.begin(j.next, j.next-1, nil)
 }
 
-// recoverSegment checks s against what came before it; the last segment is opened and its torn tail cut.
-func (j *Journal) recoverSegment(s *segment, last bool) error {
-	f, err := os.Open(s.path)
+// recoverSegment checks a segment that is not the last one. What stands in it behind the sequence that its successor
+// follows was given up.
+func (j *Journal) recoverSegment(s, successor *segment) error {
+	f, err := j.disk.Read(s.name)
 	if err != nil {
 		return fmt.Errorf("open segment: %w", err)
 	}
 	defer f.Close()
-	sc, err := newScanner(f, s)
-	if errors.Is(err, errHeader) && last {
-		if info, statErr := f.Stat(); statErr == nil && info.Size() <= segmentHeader {
-			return j.remakeSegment(s) // the process died while it made the file: nothing can stand in it
+	sc, err := j.checkHeader(f, s)
+	if err != nil {
+		return err
+	}
+	to := uint64(math.MaxUint64)
+	if g, err := j.disk.Read(successor.name); err == nil {
+		probe := *successor
+		if _, err := newScanner(g, &probe); err == nil {
+			to = probe.follows
+		}
+		_ = g.Close()
+	}
+	if to >= s.first {
+		err = sc.run(func(seq uint64, _ []byte) error {
+			if seq == to {
+				return errStop
+			}
+			return nil
+		})
+	}
+	switch {
+	case errors.Is(err, errTorn):
+		return sc.damaged()
+	case err != nil && !errors.Is(err, errStop):
+		return fmt.Errorf("segment %s: %w", s.name, err)
+	}
+	j.found(s, sc)
+	return nil
+}
+
+// recoverLast checks the last segment, cuts its torn tail and opens it for writing.
+func (j *Journal) recoverLast(s *segment) error {
+	f, err := j.disk.Read(s.name)
+	if err != nil {
+		return fmt.Errorf("open segment: %w", err)
+	}
+	defer f.Close()
+	sc, err := j.checkHeader(f, s)
+	if errors.Is(err, errHeader) {
+		if n, sizeErr := f.Seek(0, io.SeekEnd); sizeErr == nil && n <= segmentHeader {
+			// The disk has its name and not its content: nothing was ever acknowledged from it. It is made again.
+			follows := j.next - 1
+			j.next = s.first
+			return j.begin(s.first, follows, nil)
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("segment %s: %w: %w", filepath.Base(s.path), ErrDamaged, err)
-	}
-	if len(j.segments) == 0 {
-		j.id = s.id
-	} else if s.id != j.id || s.follows != j.next-1 {
-		return fmt.Errorf("segment %s: %w: it does not follow sequence %d (a segment file is missing or foreign); restore it, or move the directory away to begin an empty journal",
-			filepath.Base(s.path), ErrDamaged, j.next-1)
+		return err
 	}
 	flaw := sc.run(nil)
-	s.last, s.size = sc.next-1, sc.offset
 	if flaw != nil && !errors.Is(flaw, errTorn) {
-		return fmt.Errorf("segment %s: %w", filepath.Base(s.path), flaw)
+		return fmt.Errorf("segment %s: %w", s.name, flaw)
 	}
-	if !last {
-		if flaw != nil {
-			return sc.damaged()
-		}
-		return nil
-	}
+	j.found(s, sc)
 	if flaw != nil {
 		if err := j.inspectTail(f, sc); err != nil {
 			return err
 		}
 	}
-	return j.openActive(s)
+	return j.openActive(s, f, max(sc.proven, s.first-1), flaw != nil)
 }
 
-// remakeSegment makes the last segment anew, with the id of the ones before it.
-func (j *Journal) remakeSegment(s *segment) error {
-	s.id, s.follows, s.last = j.id, s.first-1, s.first-1
-	if len(j.segments) > 0 {
-		s.follows = j.next - 1
+// checkHeader checks that s follows what came before it.
+func (j *Journal) checkHeader(f io.Reader, s *segment) (*scanner, error) {
+	sc, err := newScanner(f, s)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("segment %s: %w: %w", s.name, ErrDamaged, err)
+	case len(j.segments) == 0:
+		j.id = s.id
+	case s.id != j.id || s.follows != j.next-1:
+		return nil, fmt.Errorf("segment %s: %w: it does not follow sequence %d (a segment file is missing or foreign); restore it, or move the directory away to begin an empty journal",
+			s.name, ErrDamaged, j.next-1)
 	}
-	f, err := j.createSegment(s)
-	if err != nil {
-		return err
-	}
-	j.active, j.size = f, s.size
-	return nil
+	return sc, nil
 }
 
-// openActive opens the last segment for writing and cuts what stands behind its last good record.
-func (j *Journal) openActive(s *segment) error {
-	f, err := os.OpenFile(s.path, os.O_RDWR, 0o600)
+// found takes s, read to its end by sc, into the journal.
+func (j *Journal) found(s *segment, sc *scanner) {
+	s.last, s.size = sc.next-1, sc.offset
+	j.segments = append(j.segments, s)
+	j.used.Add(s.size)
+	j.next = s.last + 1
+}
+
+// errUnsure is why the segment of a killed process is left.
+var errUnsure = errors.New("the last process was killed")
+
+// openActive opens the last segment for writing and cuts what stands behind its last good record. What a killed process
+// wrote last may be in the system's memory only, and a sync of it may have failed already: it is written once more.
+func (j *Journal) openActive(s *segment, f io.ReadSeeker, proven uint64, cut bool) error {
+	w, err := j.disk.Change(s.name, j.durability == Power)
 	if err != nil {
 		return fmt.Errorf("open segment for writing: %w", err)
 	}
-	j.active, j.size = j.wrap(osFile{f}), s.size
-	if j.recovery.Cut == 0 {
-		return nil
+	j.active, j.size, j.zeroed = &guarded{file: w}, s.size, s.size
+	if r := j.recovery; r.Cut > 0 {
+		j.log.Warn("journal: cut a torn tail", "segment", r.Segment, "bytes", r.Cut,
+			"intact_records_dropped", r.Intact, "saved_as", r.Saved, "last_sequence", s.last)
 	}
-	if err := errors.Join(j.active.Truncate(s.size), j.active.Datasync()); err != nil {
-		return fmt.Errorf("cut torn tail: %w", err)
+	if proven < s.last {
+		return j.rewrite(s, f, proven)
 	}
-	j.log.Warn("journal: cut a torn tail", "segment", j.recovery.Segment, "bytes", j.recovery.Cut,
-		"intact_records_dropped", j.recovery.Intact, "saved_as", j.recovery.Saved, "last_sequence", s.last)
+	if cut {
+		err = errors.Join(j.active.Truncate(s.size), j.active.Datasync())
+	}
+	if err = errors.Join(err, j.disk.Sync()); err != nil {
+		return fmt.Errorf("sync what was found: %w", err)
+	}
 	return nil
 }
 
+// rewrite writes the records behind proven into a new segment.
+func (j *Journal) rewrite(s *segment, f io.ReadSeeker, proven uint64) error {
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return fmt.Errorf("read segment: %w", err)
+	}
+	sc, err := newScanner(f, s)
+	if err != nil {
+		return fmt.Errorf("read segment: %w", err)
+	}
+	err = sc.run(func(seq uint64, payload []byte) error {
+		if seq > proven {
+			j.unsafe.add(seq, proven, payload)
+		}
+		if seq == s.last {
+			return errStop
+		}
+		return nil
+	})
+	if !errors.Is(err, errStop) {
+		return fmt.Errorf("read segment again: %w", err)
+	}
+	if j.durability == Power {
+		j.grown(-j.unsafe.size) // they count when they are written
+	}
+	j.done.Store(proven)
+	j.suspect = errUnsure
+	return j.escape()
+}
+
 // inspectTail looks behind the first flaw of the last segment. A record there that was written when the flawed one
-// was already on the disk proves a hole. Otherwise the disk never got the tail: it is noted in j.recovery.
-func (j *Journal) inspectTail(f *os.File, sc *scanner) error {
+// was already on the disk proves a hole. Otherwise the disk never got the tail: it is noted in j.recovery. Zeros at the
+// end were written ahead, and are no loss.
+func (j *Journal) inspectTail(f io.ReadSeeker, sc *scanner) error {
 	if _, err := f.Seek(sc.offset, io.SeekStart); err != nil {
 		return fmt.Errorf("read torn tail: %w", err)
 	}
@@ -123,7 +199,11 @@ func (j *Journal) inspectTail(f *os.File, sc *scanner) error {
 	if err != nil {
 		return fmt.Errorf("read torn tail: %w", err)
 	}
-	r := Recovery{Cut: int64(len(rest)), Segment: filepath.Base(sc.seg.path)}
+	lost := len(bytes.TrimRight(rest, "\x00"))
+	if lost == 0 {
+		return nil
+	}
+	r := Recovery{Segment: sc.seg.name}
 	for i := 0; i+recordHeader <= len(rest); {
 		h := readHeader(rest[i:])
 		end := i + recordHeader + int(h.length)
@@ -141,10 +221,12 @@ func (j *Journal) inspectTail(f *os.File, sc *scanner) error {
 		}
 		r.Intact++
 		i = end
+		lost = max(lost, end)
 	}
+	r.Cut = int64(lost)
 	if r.Intact > 0 {
 		r.Saved = fmt.Sprintf("%s.cut-at-%d", r.Segment, sc.offset)
-		if err := saveFile(filepath.Join(j.dir, r.Saved), rest); err != nil {
+		if err := j.save(r.Saved, rest[:lost]); err != nil {
 			return fmt.Errorf("save torn tail: %w", err)
 		}
 	}
@@ -152,13 +234,13 @@ func (j *Journal) inspectTail(f *os.File, sc *scanner) error {
 	return nil
 }
 
-func saveFile(path string, b []byte) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+func (j *Journal) save(name string, b []byte) error {
+	f, err := j.disk.Create(name, false)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(b)
-	return errors.Join(err, f.Sync(), f.Close())
+	_, err = f.WriteAt(b, 0)
+	return errors.Join(err, f.Datasync(), f.Close())
 }
 
 var (
@@ -172,10 +254,11 @@ type scanner struct {
 	r      *bufio.Reader
 	offset int64  // of the first byte not yet accepted
 	next   uint64 // sequence expected next
+	proven uint64 // up to here the records say themselves that they are on the disk
 	buf    []byte
 }
 
-func newScanner(f *os.File, s *segment) (*scanner, error) {
+func newScanner(f io.Reader, s *segment) (*scanner, error) {
 	sc := &scanner{seg: s, r: bufio.NewReaderSize(f, 256<<10), offset: segmentHeader, next: s.first}
 	var head [segmentHeader]byte
 	if _, err := io.ReadFull(sc.r, head[:]); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
@@ -214,6 +297,7 @@ func (sc *scanner) run(fn func(seq uint64, payload []byte) error) error {
 			return errTorn
 		}
 		sc.offset += int64(n)
+		sc.proven = max(sc.proven, h.synced)
 		if h.length == 0 {
 			continue
 		}
@@ -235,5 +319,5 @@ func tornOr(err error) error {
 
 func (sc *scanner) damaged() error {
 	return fmt.Errorf("segment %s: %w: record %d at byte %d is not as it was written, but later ones are; restore the file, or move the directory away to begin an empty journal",
-		filepath.Base(sc.seg.path), ErrDamaged, sc.next, sc.offset)
+		sc.seg.name, ErrDamaged, sc.next, sc.offset)
 }

@@ -6,8 +6,14 @@ import (
 	"math"
 )
 
-// allocateStep is how many bytes are set aside on the disk at a time.
-const allocateStep = 4 << 20
+const (
+	// allocateStep is how many bytes are set aside on the disk at a time.
+	allocateStep = 4 << 20
+	// maxBehind bounds the bytes of written records that the disk has not taken yet: they are kept in memory until then.
+	maxBehind = 64 << 20
+)
+
+var errBehind = errors.New("the disk does not keep up with what is written")
 
 // Reserve holds back space for one record, so that Append for a finished request does not run out of it. It fails
 // with ErrFull when what is used and promised would pass MaxBytes, and with the system's error when the disk has no
@@ -17,6 +23,10 @@ func (j *Journal) Reserve() error {
 	if j.used.Load()+promised > j.maxBytes {
 		j.Unreserve()
 		return ErrFull
+	}
+	if j.behind.Load() > maxBehind {
+		j.Unreserve()
+		return fmt.Errorf("reserve space for a record: %w", errBehind)
 	}
 	if promised <= j.room.Load() && !j.ailing.Load() {
 		return nil
@@ -38,19 +48,34 @@ func (j *Journal) makeRoom() error {
 	if j.closed {
 		return ErrClosed
 	}
-	ailing := j.ailing.Load()
-	if promised := j.promised.Load(); ailing || promised > j.room.Load() {
+	if err := j.heal(); err != nil {
+		return err
+	}
+	if promised := j.promised.Load(); promised > j.room.Load() {
 		room, err := allocate(j.active, j.size, promised)
 		if err != nil {
 			return err
 		}
 		j.room.Store(room)
 	}
-	if !ailing {
+	return nil
+}
+
+// heal tries the disk again if it failed.
+func (j *Journal) heal() error {
+	switch {
+	case !j.ailing.Load():
 		return nil
-	}
-	if err := j.probe(); err != nil {
-		return err
+	case j.suspect != nil && j.leading:
+		return j.suspect // the leader is at it
+	case j.suspect != nil:
+		if err := j.escape(); err != nil {
+			return err
+		}
+	default:
+		if err := j.probe(); err != nil {
+			return err
+		}
 	}
 	j.ailing.Store(false)
 	j.log.Info("journal: the disk takes records again")
@@ -62,13 +87,16 @@ func (j *Journal) probe() error {
 	if _, err := j.active.WriteAt(make([]byte, promise), j.size); err != nil {
 		return errors.Join(err, j.active.Truncate(j.size))
 	}
-	if err := errors.Join(j.active.Datasync(), j.active.Truncate(j.size)); err != nil {
+	if err := j.active.Datasync(); err != nil {
+		j.distrust(err)
+		return errors.Join(err, j.active.Truncate(j.size))
+	}
+	if err := j.active.Truncate(j.size); err != nil {
 		return err
 	}
 	j.torn = false
-	room, err := allocate(j.active, j.size, j.promised.Load()) // Truncate gave the blocks back
-	j.room.Store(room)
-	return err
+	j.room.Store(0) // Truncate gave the blocks back
+	return nil
 }
 
 // allocate sets aside at least need bytes from off, more if the disk has plenty, and returns how many. Where the

@@ -2,11 +2,8 @@ package journal
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/crc32"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,11 +15,13 @@ const (
 	// sequence, the sequence before it in the previous segment, CRC-32C, zeros.
 	segmentHeader = 8 + 16 + 8 + 8 + 4 + 4
 	segmentSuffix = ".journal"
+	// halfSegment is the name of a segment that is being made.
+	halfSegment = "new.segment"
 )
 
 // segment is one file of the journal.
 type segment struct {
-	path    string
+	name    string // of its file
 	id      [16]byte
 	first   uint64 // sequence of its first record
 	follows uint64 // last sequence before it; first-1 unless sequences were skipped
@@ -43,15 +42,15 @@ func segmentFirst(name string) (uint64, bool) {
 }
 
 // listSegments finds the segment files of a directory, ascending.
-func listSegments(dir string) ([]*segment, error) {
-	entries, err := os.ReadDir(dir)
+func listSegments(d disk) ([]*segment, error) {
+	names, err := d.List()
 	if err != nil {
 		return nil, err
 	}
 	var list []*segment
-	for _, e := range entries {
-		if first, ok := segmentFirst(e.Name()); ok && e.Type().IsRegular() {
-			list = append(list, &segment{path: filepath.Join(dir, e.Name()), first: first, follows: first - 1, last: first - 1})
+	for _, name := range names {
+		if first, ok := segmentFirst(name); ok {
+			list = append(list, &segment{name: name, first: first, follows: first - 1, last: first - 1})
 		}
 	}
 	slices.SortFunc(list, func(a, b *segment) int {
@@ -86,21 +85,4 @@ func (s *segment) readHeader(b []byte) bool {
 	copy(s.id[:], b[8:24])
 	s.follows = binary.LittleEndian.Uint64(b[32:])
 	return s.follows < s.first
-}
-
-// createSegment makes a segment's file, overwriting one of the same name, and makes its name durable.
-func (j *Journal) createSegment(s *segment) (file, error) {
-	f, err := os.OpenFile(s.path, os.O_CREATE|os.O_RDWR|os.O_TRUNC, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("create segment: %w", err)
-	}
-	w := j.wrap(osFile{f})
-	if _, err = w.WriteAt(s.appendHeader(nil), 0); err == nil {
-		err = errors.Join(w.Datasync(), syncDir(j.dir))
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("create segment: %w", err), w.Close(), os.Remove(s.path))
-	}
-	s.size = segmentHeader
-	return w, nil
 }
