@@ -49,8 +49,8 @@ type Slot struct {
 	Status *Action `yaml:"status" example:"{command: [systemctl, is-active, --quiet, gemma]}"`
 	// Preset, for http, is a kind of server whose start, stop and status are known. vllm: sleep and wake_up of a server
 	// started with --enable-sleep-mode and VLLM_SERVER_DEV_MODE=1. ollama: load and unload by keep_alive. llama-server:
-	// load and unload of its router. lm-studio, tabbyapi: load and unload. sglang: release and resume of its memory. The
-	// engine is then of the same kind.
+	// load and unload of its router. lm-studio, tabbyapi: load and unload. sglang: release and resume of its memory, of a
+	// server started with --enable-memory-saver and --enable-weights-cpu-backup. The engine is then of the same kind.
 	Preset string `yaml:"preset" enum:"vllm ollama llama-server lm-studio tabbyapi sglang" example:"ollama"`
 	// Container, for docker, is the name or id of the container. It must exist; the gateway starts and stops it.
 	Container string `yaml:"container" env:"yes" example:"vllm-gemma"`
@@ -58,7 +58,8 @@ type Slot struct {
 	// unix:///var/run/docker.sock.
 	Docker string `yaml:"docker" env:"yes" example:"http://127.0.0.1:2375"`
 	// OnExit says what becomes of a running engine when the gateway ends. stop: it is stopped. keep: it goes on, and the
-	// next gateway takes it over, if nothing about its start has changed.
+	// next gateway takes it over. One that exec started is stopped at the next start if its slot is no longer there, or
+	// would start it differently: another command, env, dir, port, model or upstream_model.
 	OnExit string `yaml:"on_exit" default:"stop" enum:"stop keep"`
 	// MinFree is the device memory that must be free before the engine is started; the start waits for it. See
 	// free_memory of the node. Default: not looked at.
