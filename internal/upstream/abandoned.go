@@ -21,7 +21,8 @@ var errSettled = errors.New("enough was read for a caller who has left")
 // settlement counts the streams that are read on although their callers have left. Clients that follow one another share
 // one.
 type settlement struct {
-	most int
+	most  int // streams at once
+	bytes int // of one of them
 
 	mu    sync.Mutex
 	over  bool
@@ -29,7 +30,7 @@ type settlement struct {
 }
 
 func newSettlement() *settlement {
-	return &settlement{most: abandonedMost, going: make(map[*abandoned]struct{})}
+	return &settlement{most: abandonedMost, bytes: abandonedBytes, going: make(map[*abandoned]struct{})}
 }
 
 func (s *settlement) take(a *abandoned) bool {
@@ -157,7 +158,7 @@ func (s *Stream) abandon(k *sink, why error) End {
 	if s.after == nil || !s.after.left(why) {
 		return end
 	}
-	s.body.bounded, s.body.left = true, abandonedBytes
+	s.body.bounded, s.body.left = true, s.after.settlement.bytes
 	for !s.over {
 		s.buf = s.buf[:0]
 		s.advance()

@@ -40,7 +40,6 @@ type ahead struct {
 	timer *time.Timer // runs while a write is under way; when it has fired, the reading has been taken over
 	armed bool        // it runs, or has fired
 	taken bool        // it has fired
-	ended bool        // what it began is over
 
 	once sync.Once
 	more chan struct{} // holds a token when pieces were added since the last look
@@ -55,7 +54,7 @@ type ahead struct {
 
 // watch is called before each write.
 func (a *ahead) watch(s *Stream) {
-	if a == nil || a.ended {
+	if a == nil {
 		return
 	}
 	if a.armed = true; a.timer == nil {
@@ -67,7 +66,7 @@ func (a *ahead) watch(s *Stream) {
 
 // begun is called after each write, and says whether the reading was taken over meanwhile.
 func (a *ahead) begun() bool {
-	if a == nil || a.ended {
+	if a == nil {
 		return false
 	}
 	a.taken = !a.timer.Stop()
@@ -135,7 +134,7 @@ func (s *Stream) follow(k *sink, err error) error {
 		s.w.cancel(err)
 	}
 	<-a.over
-	a.armed, a.ended = false, true
+	a.armed = false // and nothing more will be written
 	if a.panicked != nil {
 		panic(a.panicked)
 	}

@@ -123,7 +123,7 @@ func (s *Stream) next() (step, error) {
 
 // note keeps the facts of a chunk. Usage may come in any chunk; the last wins.
 func (s *Stream) note(c *dialect.Chunk) step {
-	if c.Content && !s.body.bounded { // else nobody was given it
+	if c.Content && !s.body.bounded && s.after.gone() == nil { // else nobody is given it
 		s.Unbilled++
 	}
 	if c.Usage.Reported {
@@ -199,18 +199,15 @@ func (s *Stream) Copy(out http.ResponseWriter, writeLimit time.Duration) End {
 	k.begin = s.Begin
 	defer func() { _ = k.stop() }() // its error was looked at, or comes too late to matter
 	s.after.begin()
-	for !s.over {
+	for !s.over && s.after.gone() == nil {
 		if !s.due() {
 			s.advance()
-			continue
-		}
-		err := s.after.gone()
-		if err == nil {
-			err = s.flush(k)
-		}
-		if err != nil {
+		} else if err := s.flush(k); err != nil {
 			return s.abandon(k, err)
 		}
+	}
+	if why := s.after.gone(); why != nil {
+		return s.abandon(k, why)
 	}
 	return s.conclude(k)
 }
