@@ -342,6 +342,38 @@ func TestInfer_Stalls(t *testing.T) {
 	})
 }
 
+// An engine may take its time over a body that has come whole, also where a deadline is the connection's.
+func TestInfer_BodyHasCome(t *testing.T) {
+	engine := func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		select {
+		case <-time.After(time.Minute):
+			fmt.Fprint(w, "ok")
+		case <-r.Context().Done():
+		}
+	}
+	for _, size := range []int{10, 2 * smallBody} {
+		bubble(t, setup{engine: engine, stall: 5 * time.Second}, func(t *testing.T, w *world) {
+			tr := &http.Transport{DialContext: w.wire.dial} // speaks HTTP/1
+			defer tr.CloseIdleConnections()
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://machine/v1/slots/a"+chat, strings.NewReader(strings.Repeat("x", size)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Authorization", "Bearer "+token)
+			r.Header.Set(headBudget, "1000")
+			resp, err := tr.RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			if b, err := io.ReadAll(resp.Body); err != nil || string(b) != "ok" || resp.ProtoMajor != 1 {
+				t.Errorf("%d bytes: %s %q %v", size, resp.Status, b, err)
+			}
+		})
+	}
+}
+
 // Of several slots that would do, one that is ready serves.
 func TestAcquire_Also(t *testing.T) {
 	bubble(t, setup{load: 30 * time.Second, change: func(s *hearth.Slot) { s.Concurrency = 1 }}, func(t *testing.T, w *world) {
