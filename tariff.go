@@ -95,13 +95,14 @@ func (e *Endpoint) Worst(at time.Time, in, out, images int) float64 {
 // Reach calls fn for each list that a request may be billed by at an instant when its prompt is estimated at up to so
 // many tokens: the count that rules the bill is the upstream's, and it is not more.
 func (e *Endpoint) Reach(prompt int, at time.Time, fn func(*Tariff)) {
+	last := -1
 	for i := range e.Steps {
 		t := &e.Steps[i]
-		if t.Above > 0 && prompt <= t.Above || !t.Hours.Contain(at) {
-			continue
+		if t.Above == last || t.Above > 0 && prompt <= t.Above || !t.Hours.Contain(at) {
+			continue // the one before goes first wherever this one would hold
 		}
 		fn(t)
-		if t.Above == 0 {
+		if last = t.Above; last == 0 {
 			return // it takes every shorter prompt too
 		}
 	}

@@ -44,7 +44,7 @@ func TestTariffAt(t *testing.T) {
 		{200_001, day, "long", 4500, 900.0045, "long||"},
 		{400_001, day, "longer", 6000, 2400.006, "longer|long||"},
 		{200_000, midnight, "night", 3000, 600, "night|"},
-		{200_001, midnight.UTC(), "long by night", 7500, 1500.0075, "long by night|long|night|"},
+		{200_001, midnight.UTC(), "long by night", 7500, 1500.0075, "long by night|night|"},
 		{5, midnight.Add(8*time.Hour + 30*time.Minute - time.Second), "night", 3000, 0.015, "night|"},
 		{5, midnight.Add(8*time.Hour + 30*time.Minute), "", 1500, 0.0075, "|"},
 	} {

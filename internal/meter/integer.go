@@ -103,15 +103,21 @@ func fastCost(p *hearth.Price, c tokens) (prompt, total hearth.Nano, ok bool) {
 	if !ok {
 		return 0, 0, false
 	}
-	if prompt, ok = roundNano(promptSum, exp); !ok {
+	if prompt, ok = roundNano(promptSum, exp, halfEven); !ok {
 		return 0, 0, false
 	}
-	total, ok = roundNano(totalSum, exp)
+	total, ok = roundNano(totalSum, exp, halfEven)
 	return prompt, total, ok
 }
 
-// roundNano rounds v × 10^exp, half to even, to 10⁻⁹; false if the numbers get too long.
-func roundNano(v uint128, exp int32) (hearth.Nano, bool) {
+// The ways to round: half to even as bills are, and up as what is held back is.
+const (
+	halfEven = iota
+	up
+)
+
+// roundNano rounds v × 10^exp to 10⁻⁹; false if the numbers get too long.
+func roundNano(v uint128, exp int32, how int) (hearth.Nano, bool) {
 	shift := exp + 9 // v × 10^shift nano-units
 	if shift >= 0 {
 		if int(shift) >= len(powersOfTen) || v.hi != 0 {
@@ -129,7 +135,7 @@ func roundNano(v uint128, exp int32) (hearth.Nano, bool) {
 	}
 	quo, rem := bits.Div64(v.hi, v.lo, unit)
 	half := unit / 2 // unit is even: at least 10
-	if rem > half || rem == half && quo&1 == 1 {
+	if how == up && rem > 0 || how == halfEven && (rem > half || rem == half && quo&1 == 1) {
 		quo++
 	}
 	return hearth.Nano(quo), quo <= maxInt64

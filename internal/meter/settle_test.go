@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"testing"
+	"time"
 
 	"github.com/shopspring/decimal"
 	"pgregory.net/rapid"
@@ -234,16 +235,29 @@ func TestCostProperties(t *testing.T) {
 
 func BenchmarkSettle(b *testing.B) {
 	u := hearth.Usage{PromptTokens: 1234, CachedTokens: 1000, CompletionTokens: 321, Reported: true}
-	long := simple("0.1234567890123456789", "0.9876543210987654321")
-	for name, e := range map[string]*hearth.Endpoint{
-		"local":       endpoint("KRW", "1", "0", simple("30", "150")),
-		"external":    endpoint("USD", "1391.5", "0.055", simple("0.15", "0.6")),
-		"long prices": endpoint("USD", "1391.123456789", "0.0555555", long),
+	usual, long := simple("0.15", "0.6"), simple("0.1234567890123456789", "0.9876543210987654321")
+	abroad := func() *hearth.Provider { return &hearth.Provider{Currency: "USD", Margin: dec("0.055")} }
+	said := u
+	said.Cost = "0.0003777"
+	for _, c := range []struct {
+		name string
+		e    *hearth.Endpoint
+		u    hearth.Usage
+	}{
+		{"local", endpoint("KRW", "1", "0", simple("30", "150")), u},
+		{"external", endpoint("USD", "1391.5", "0.055", usual), u},
+		{"price steps", sealed(&hearth.Endpoint{List: usual, Provider: abroad(), Steps: []hearth.Tariff{
+			{Name: "above 200000", Above: 200_000, List: simple("0.3", "0.9")},
+			{Name: "00:30-08:30 CST", Hours: hearth.Hours{From: 30 * time.Minute, To: 8*time.Hour + 30*time.Minute, Zone: time.FixedZone("CST", 8*3600)}, List: simple("0.07", "0.3")},
+		}}, "1391.5"), u},
+		{"reported", sealed(&hearth.Endpoint{List: usual, Provider: abroad(), Reported: true}, "1391.5"), said},
+		{"long prices", endpoint("USD", "1391.123456789", "0.0555555", long), u},
 	} {
-		b.Run(name, func(b *testing.B) {
+		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
+			at := time.Now()
 			for b.Loop() {
-				if _, err := Settle(e, u, Outcome{Currency: "KRW", Finish: "stop"}); err != nil {
+				if _, err := Settle(c.e, c.u, Outcome{Currency: "KRW", Finish: "stop", At: at}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -1,7 +1,9 @@
 package meter
 
 import (
+	"cmp"
 	"fmt"
+	"math/bits"
 	"time"
 
 	"github.com/shopspring/decimal"
@@ -14,20 +16,33 @@ import (
 // reasoning price, its images and the price per request. Of the price lists that may rule the bill of a prompt of up to so
 // many tokens at that time, the dearest counts. It is rounded up to 10⁻⁹. The error is hearth.ErrMoneyRange.
 func Worst(e *hearth.Endpoint, at time.Time, prompt, choices, completion, images int) (hearth.Nano, error) {
-	var worst decimal.Decimal
+	var worst hearth.Nano
+	var err error
 	e.Reach(prompt, at, func(t *hearth.Tariff) {
-		worst = decimal.Max(worst, worstAt(&t.Price, prompt, choices, completion, images))
+		n, fault := worstBy(&t.Price, prompt, choices, completion, images)
+		worst, err = max(worst, n), cmp.Or(err, fault)
 	})
-	n, err := hearth.NanoFromDecimal(worst.RoundUp(9))
 	if err != nil {
 		return 0, fmt.Errorf("worst case of %s: %w", e.ID, err)
 	}
-	return n, nil
+	return worst, nil
 }
 
-// worstAt is the worst case by one price list, exact.
-func worstAt(p *hearth.Price, prompt, choices, completion, images int) decimal.Decimal {
-	tokens := decimal.Max(p.Prompt, p.CacheWrite, p.CacheRead).Mul(decimal.NewFromInt(int64(prompt))).
-		Add(decimal.Max(p.Completion, p.Reasoning).Mul(decimal.NewFromInt(int64(completion))).Mul(decimal.NewFromInt(int64(choices))))
-	return tokens.Shift(-6).Add(p.Image.Mul(decimal.NewFromInt(int64(images)))).Add(p.Request)
+// worstBy is the worst case by one price list.
+func worstBy(p *hearth.Price, prompt, choices, completion, images int) (hearth.Nano, error) {
+	dearest := hearth.Price{
+		Prompt: decimal.Max(p.Prompt, p.CacheWrite, p.CacheRead), Completion: decimal.Max(p.Completion, p.Reasoning),
+		Image: p.Image, Request: p.Request,
+	}
+	if hi, answer := bits.Mul64(uint64(choices), uint64(completion)); hi == 0 && answer <= maxInt64 && min(prompt, choices, completion, images) >= 0 {
+		if _, total, exp, ok := integerSum(&dearest, tokens{prompt: int64(prompt), completion: int64(answer), images: int64(images)}); ok {
+			if n, ok := roundNano(total, exp, up); ok {
+				return n, nil
+			}
+		}
+	}
+	tokens := dearest.Prompt.Mul(decimal.NewFromInt(int64(prompt))).
+		Add(dearest.Completion.Mul(decimal.NewFromInt(int64(completion))).Mul(decimal.NewFromInt(int64(choices))))
+	sum := tokens.Shift(-6).Add(p.Image.Mul(decimal.NewFromInt(int64(images)))).Add(p.Request)
+	return hearth.NanoFromDecimal(sum.RoundUp(9))
 }

@@ -66,3 +66,14 @@ func TestWorst_Property(t *testing.T) {
 		}
 	})
 }
+
+// BenchmarkWorst is what a request under a spend limit pays for each candidate.
+func BenchmarkWorst(b *testing.B) {
+	e := endpoint("USD", "1391.5", "0.055", simple("0.15", "0.6"))
+	b.ReportAllocs()
+	for b.Loop() {
+		if n, err := Worst(e, time.Time{}, 1234, 1, 500, 0); err != nil || n == 0 {
+			b.Fatal(n, err)
+		}
+	}
+}
