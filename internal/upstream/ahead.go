@@ -38,8 +38,7 @@ type ahead struct {
 	most  int         // bytes that may be held for the caller
 	share share       // of the memory of all answers
 	timer *time.Timer // runs while a write is under way; when it has fired, the reading has been taken over
-	armed bool        // it runs, or has fired
-	taken bool        // it has fired
+	armed bool        // it runs, or has fired and what it began is not over
 
 	once sync.Once
 	more chan struct{} // holds a token when pieces were added since the last look
@@ -69,15 +68,14 @@ func (a *ahead) begun() bool {
 	if a == nil {
 		return false
 	}
-	a.taken = !a.timer.Stop()
-	a.armed = a.taken
-	return a.taken
+	a.armed = !a.timer.Stop()
+	return a.armed
 }
 
 // join waits for the other goroutine, if there is one: a write that panicked has left it alone.
 func (s *Stream) join() {
 	a := s.ahead
-	if a == nil || !a.armed || !a.taken && a.timer.Stop() {
+	if a == nil || !a.armed || a.timer.Stop() {
 		return
 	}
 	a.once.Do(a.open)
