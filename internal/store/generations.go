@@ -21,6 +21,7 @@ type Row struct {
 	Endpoint         string
 	PromptTokens     int64
 	CompletionTokens int64
+	ReasoningTokens  int64 // of CompletionTokens
 	Cost             hearth.Nano
 	Currency         string
 	HTTP             int
@@ -34,7 +35,7 @@ func NewRow(seq uint64, g *hearth.Generation, record []byte) Row {
 	return Row{
 		Seq: seq, ID: g.ID, KeyID: g.KeyID, CreatedAt: g.CreatedAt,
 		Model: g.Model, Provider: g.Slug, Endpoint: g.Endpoint,
-		PromptTokens: g.Usage.PromptTokens, CompletionTokens: g.Usage.CompletionTokens,
+		PromptTokens: g.Usage.PromptTokens, CompletionTokens: g.Usage.CompletionTokens, ReasoningTokens: g.Usage.ReasoningTokens,
 		Cost: g.Bill.Cost, Currency: g.Bill.Currency, HTTP: g.HTTP, Record: record,
 	}
 }

@@ -19,6 +19,7 @@ type Spend struct {
 	Requests         int64
 	PromptTokens     int64
 	CompletionTokens int64
+	ReasoningTokens  int64 // of CompletionTokens
 }
 
 type spendKey struct{ key, day, model, provider, currency string }
@@ -41,16 +42,18 @@ func addSpend(ctx context.Context, tx *sql.Tx, table string, rows []Row) error {
 		sum.Requests++
 		sum.PromptTokens = addUpTo(sum.PromptTokens, r.PromptTokens)
 		sum.CompletionTokens = addUpTo(sum.CompletionTokens, r.CompletionTokens)
+		sum.ReasoningTokens = addUpTo(sum.ReasoningTokens, r.ReasoningTokens)
 		sums[k] = sum
 	}
 	for k, v := range sums {
 		_, err := tx.ExecContext(ctx, `INSERT INTO `+table+` (key_id, day, model, provider, currency,
-				cost_nano, requests, prompt_tokens, completion_tokens) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+				cost_nano, requests, prompt_tokens, completion_tokens, reasoning_tokens) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT DO UPDATE SET requests = requests + excluded.requests,
 				cost_nano = min(cost_nano, 9223372036854775807 - excluded.cost_nano) + excluded.cost_nano,
 				prompt_tokens = min(prompt_tokens, 9223372036854775807 - excluded.prompt_tokens) + excluded.prompt_tokens,
-				completion_tokens = min(completion_tokens, 9223372036854775807 - excluded.completion_tokens) + excluded.completion_tokens`,
-			k.key, k.day, k.model, k.provider, k.currency, int64(v.Cost), v.Requests, v.PromptTokens, v.CompletionTokens)
+				completion_tokens = min(completion_tokens, 9223372036854775807 - excluded.completion_tokens) + excluded.completion_tokens,
+				reasoning_tokens = min(reasoning_tokens, 9223372036854775807 - excluded.reasoning_tokens) + excluded.reasoning_tokens`,
+			k.key, k.day, k.model, k.provider, k.currency, int64(v.Cost), v.Requests, v.PromptTokens, v.CompletionTokens, v.ReasoningTokens)
 		if err != nil {
 			return fmt.Errorf("add spend: %w", err)
 		}
