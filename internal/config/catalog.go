@@ -1,9 +1,11 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"strings"
+	"time"
 
 	"github.com/shopspring/decimal"
 	"myip.co.kr/hearth"
@@ -153,7 +155,7 @@ func (c *Config) addProvider(cat *hearth.Catalog, models map[string]*hearth.Mode
 	provider := &hearth.Provider{
 		Slug: p.Slug, Name: orElse(p.Name, p.Slug), Kind: hearth.External,
 		BaseURL: strings.TrimRight(p.BaseURL, "/"), APIKey: p.APIKey, Headers: p.Headers,
-		Currency: p.Currency, Margin: margin, Limits: p.Limits.limits(), NoStreamOptions: p.NoStreamOptions,
+		Currency: p.Currency, Margin: margin, Limits: p.Limits.limits(), NoStreamOptions: p.NoStreamOptions, Settle: c.settle(p),
 		MaxTokensKey: p.MaxTokensKey, Dialect: p.Dialect,
 		PrivacyURL: p.PrivacyURL, TermsURL: p.TermsURL, StatusURL: p.StatusURL,
 	}
@@ -171,6 +173,14 @@ func (c *Config) addProvider(cat *hearth.Catalog, models map[string]*hearth.Mode
 			NoCollection: noCollection, ZDR: zdr,
 		})
 	}
+}
+
+// settle is how long a stream of the provider is read on when its caller has left.
+func (c *Config) settle(p *Provider) time.Duration {
+	if orElse(p.OnAbort, c.OnAbort) != "settle" {
+		return 0
+	}
+	return cmp.Or(p.OnAbortLimit, c.OnAbortLimit)
 }
 
 // paramsOf is the set of declared parameters; names that are none were refused when the file was read.

@@ -90,6 +90,14 @@ type Config struct {
 	// KeepAlive is how long a stream that has begun may be silent before a comment is sent, so that proxies on the way
 	// do not cut it.
 	KeepAlive time.Duration `yaml:"keep_alive" default:"10s" min:"5s" max:"10m"`
+	// OnAbort says what becomes of a provider's stream when its caller leaves before its end. cancel: it is ended at once;
+	// billed is what the provider had reported by then, which is nothing with most. settle: it is read on for a while,
+	// passed on to nobody, to learn what it has used, and that is billed: for providers that charge for the whole answer all
+	// the same. An own slot always stops at once. A provider may have its own.
+	OnAbort string `yaml:"on_abort" default:"cancel" enum:"cancel settle"`
+	// OnAbortLimit is how long a stream is read on at most; it is also ended after 16 MiB, and 64 of them are read at once.
+	// A provider may have its own.
+	OnAbortLimit time.Duration `yaml:"on_abort_limit" default:"30s" min:"1s" max:"10m"`
 
 	origin origin
 	files  []string // that held secrets

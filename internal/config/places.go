@@ -147,6 +147,10 @@ type Provider struct {
 	// NoStreamOptions is for providers that refuse stream_options. Their streams then report no usage, and what
 	// reports no usage costs nothing.
 	NoStreamOptions bool `yaml:"no_stream_options" default:"false"`
+	// OnAbort says what becomes of a stream when its caller leaves: see on_abort at the top of the file. Default: as there.
+	OnAbort string `yaml:"on_abort" enum:"cancel settle" example:"settle"`
+	// OnAbortLimit is how long it is read on at most. Default: on_abort_limit at the top of the file.
+	OnAbortLimit time.Duration `yaml:"on_abort_limit" min:"1s" max:"10m" example:"10s"`
 	// MaxTokensKey is the one key for the output cap that the provider knows; the other one is rewritten to it. Default:
 	// both, the caller's key is passed on.
 	MaxTokensKey string `yaml:"max_tokens_key" enum:"max_tokens max_completion_tokens" example:"max_completion_tokens"`

@@ -129,6 +129,9 @@ var (
 )
 
 func (w *warner) provider(path string, p *Provider) {
+	if p.NoStreamOptions && w.c.settle(p) > 0 {
+		w.add(path+".no_stream_options", "leaves on_abort: settle nothing to learn: the provider's streams report no usage", "write on_abort: cancel")
+	}
 	if len(p.Models) == 0 {
 		w.add(path, "serves no model", "add models or remove the provider")
 	}
