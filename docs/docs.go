@@ -16,13 +16,15 @@ var (
 	faults string
 	//go:embed chain.md
 	chain string
+	//go:embed money.md
+	money string
 )
 
-// Pages returns the pages as HTML, by name: errors, faults and chain. A heading's id is its text in small letters, with
+// Pages returns the pages as HTML, by name: errors, faults, chain and money. A heading's id is its text in small letters, with
 // hyphens for spaces; on the page of errors, that is the error's type.
 func Pages() map[string][]byte {
 	pages := make(map[string][]byte)
-	for name, text := range map[string]string{"errors": errors, "faults": faults, "chain": chain} {
+	for name, text := range map[string]string{"errors": errors, "faults": faults, "chain": chain, "money": money} {
 		pages[name] = []byte(page(text))
 	}
 	return pages
@@ -39,7 +41,7 @@ func page(text string) string {
 	var b strings.Builder
 	b.WriteString(`<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>` +
 		html.EscapeString(title) + ` – Hearth</title><style>` + style + `</style></head><body><nav><a href="errors">Errors</a><a href="faults">When things break</a>` +
-		`<a href="chain">The chain</a></nav>` + "\n")
+		`<a href="chain">The chain</a><a href="money">Costs</a></nav>` + "\n")
 	blocks(&b, strings.Split(text, "\n"))
 	b.WriteString("</body></html>\n")
 	return b.String()

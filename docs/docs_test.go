@@ -36,7 +36,7 @@ func TestBlocks(t *testing.T) {
 // TestPages: nothing of Markdown is left over, and every element is closed in order.
 func TestPages(t *testing.T) {
 	pages := Pages()
-	if len(pages) != 3 {
+	if len(pages) != 4 {
 		t.Errorf("%d pages", len(pages))
 	}
 	for name, b := range pages {
