@@ -54,7 +54,6 @@ func (st *state) renew(p *place, s *hearth.Slot, restart bool, now time.Time) {
 	}
 	p.facts, p.failures, p.busyUntil = hearth.SlotFacts{}, 0, time.Time{}
 	p.retryAt = now
-	st.recover(p, now)
 	if moved {
 		st.refuseWaiting(p, &Refusal{hearth.SkipFailed, backoffMin, otherModel})
 		p.turnAway()

@@ -111,8 +111,8 @@ func TestStepDiedTellsWhy(t *testing.T) {
 	s.run("ready a")
 	s.do(event{kind: evDied, run: 1, end: ending{cause: "died", detail: "died in detail"}})
 	p := s.st.slots[0]
-	if p.cause != "died" || p.lastError != "died in detail" {
-		t.Errorf("%q, %q", p.cause, p.lastError)
+	if p.cause != "died" || p.lastError != "died in detail" || p.state != hearth.SlotStopping {
+		t.Errorf("%q, %q, %v", p.cause, p.lastError, p.state)
 	}
 	s.do(event{kind: evEnded, run: 1, end: ending{cause: "engine exited with code 1", detail: "exited: out of memory"}})
 	if p.lastError != "exited: out of memory" {

@@ -3,6 +3,7 @@ package slot
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -134,6 +135,47 @@ func TestReload(t *testing.T) {
 			t.Error("a closed fleet reloads")
 		}
 	})
+	bubble(t, "a node elsewhere that was reached already is closed again if another cannot be", func(t *testing.T) {
+		var made []*faraway
+		f, err := NewFleet(catalogOf(nil), Options{Remote: func(n *hearth.Node, _ []*hearth.Slot) (Node, error) {
+			if n.Name == "far-2" {
+				return nil, errors.New("no way")
+			}
+			made = append(made, &faraway{})
+			return made[0], nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := catalogOf([]string{"a", "b"})
+		for i, s := range c.Slots {
+			s.Node = &hearth.Node{Name: []string{"far-1", "far-2"}[i], Remote: &hearth.Remote{URL: "https://x"}}
+		}
+		if err := f.Reload(c); err == nil || len(made) != 1 {
+			t.Fatalf("%v, %d made", err, len(made))
+		}
+		if d := cmp.Diff([]string{"close"}, made[0].told); d != "" {
+			t.Error(d)
+		}
+		if err := f.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	bubble(t, "a new slot is seen as soon as the reload is over", func(t *testing.T) {
+		h := newHouse(t, &gpu{})
+		names := []string{"a", "b"}
+		for i := range 50 {
+			names = append(names, fmt.Sprint("c", i))
+			c := h.reload(names)
+			if v := h.View(c.Slots[len(names)-1]); v.Since.IsZero() || v.Drained {
+				t.Fatalf("view %+v", v)
+			}
+		}
+		if v := h.View(&hearth.Slot{Name: "a"}); !v.Drained {
+			t.Errorf("a slot without a node is seen as %+v", v)
+		}
+		h.close()
+	})
 	bubble(t, "who asks for the new model does not get the engine of the old one", func(t *testing.T) {
 		h := newHouse(t, &gpu{}, func(s *hearth.Slot) { s.Concurrency = 2 })
 		l, _ := h.lease(h.a)
@@ -211,6 +253,7 @@ func TestReloadNodes(t *testing.T) {
 			t.Error("the node was made anew")
 		}
 		h.close()
+		h.refused(<-h.ask(t.Context(), c.Slots[0], time.Hour), hearth.SkipLoading) // the gateway has ended, the slot is configured
 	})
 	bubble(t, "a node that is back later begins anew", func(t *testing.T) {
 		h := newHouse(t, &gpu{})
@@ -303,26 +346,5 @@ func TestRemote(t *testing.T) {
 		if diff := cmp.Diff([][]string{{"reload a", "returned", "pause", "close"}, {"refuse", "close"}}, got); diff != "" {
 			t.Error(diff)
 		}
-	})
-}
-
-func TestAlso(t *testing.T) {
-	bubble(t, "the lease says which slot serves, as the caller named it", func(t *testing.T) {
-		h := newHouse(t, &gpu{load: time.Second})
-		l, _ := h.lease(h.b)
-		l.Release()
-		c := h.reload([]string{"a", "b"})
-		l, err := h.Acquire(t.Context(), Ask{Slot: h.a, Also: []*hearth.Slot{h.b, {Name: "x", Node: h.a.Node}}, Budget: time.Hour})
-		if err != nil {
-			t.Fatal(err)
-		}
-		h.given = append(h.given, l)
-		if l.Slot != h.b || l.URL != "http://model-b" {
-			t.Errorf("the lease is of %s at %s", l.Slot.Name, l.URL)
-		}
-		if h.View(c.Slots[1]).Inflight != 1 || h.View(c.Slots[0]).Waiting != 0 {
-			t.Errorf("views %+v", h.Views(c.Slots, nil))
-		}
-		h.close()
 	})
 }

@@ -156,6 +156,7 @@ func TestFailures(t *testing.T) {
 			t.Errorf("view %+v", v)
 		}
 		pass(time.Second)
+		h.state(h.a, hearth.SlotAsleep)
 		h.gpu.change(0, 0)
 		_, took := h.lease(h.a)
 		between(t, "the start after the back-off", took, 0, 0)

@@ -62,6 +62,19 @@ func TestLeaving(t *testing.T) {
 			h.close()
 		})
 	}
+	bubble(t, "of a node that is removed, over another reload, and the end of the gateway waits for it", func(t *testing.T) {
+		h := newHouse(t, &gpu{stops: time.Second})
+		h.lease(h.a)
+		for range 2 {
+			if err := h.Reload(elsewhere("c")); err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff([]string{"gpu-1/a draining 1"}, h.leavers()); d != "" {
+				t.Error(d)
+			}
+		}
+		h.close()
+	})
 	bubble(t, "one that comes back is none any more", func(t *testing.T) {
 		h := newHouse(t, &gpu{})
 		h.lease(h.a)

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"log/slog"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,9 +14,12 @@ import (
 )
 
 // warnings makes a logger that keeps what is worth a warning, without the time.
-func warnings() (*slog.Logger, *bytes.Buffer) {
+func warnings() (*slog.Logger, *bytes.Buffer) { return logFrom(slog.LevelWarn) }
+
+// logFrom keeps what is at least of a level.
+func logFrom(level slog.Level) (*slog.Logger, *bytes.Buffer) {
 	var kept bytes.Buffer
-	return slog.New(slog.NewTextHandler(&kept, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+	return slog.New(slog.NewTextHandler(&kept, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
 			return slog.Attr{}
 		}
@@ -72,6 +77,25 @@ func TestLog(t *testing.T) {
 		h.refused(<-o, hearth.SkipLoading)
 		if kept.Len() > 0 {
 			t.Errorf("the log holds %q", kept)
+		}
+	})
+	bubble(t, "an order to one that does nothing is an event, but no step", func(t *testing.T) {
+		log, kept := logFrom(slog.LevelInfo)
+		h := newHouse(t, &gpu{log: log})
+		events := h.Watch(t.Context())
+		h.order(Drain, h.a)
+		if e := <-events; e.From != e.To || e.Why != "the operator drains it" || kept.Len() > 0 {
+			t.Errorf("event %+v, the log holds %q", e, kept)
+		}
+		h.close()
+	})
+	t.Run("of a long log the last twenty lines", func(t *testing.T) {
+		log, kept := warnings()
+		r := &run{node: &node{log: log}, conf: &hearth.Slot{Name: "a"}}
+		tail := r.warn("engine ended", "why", &talker{lines: slices.Repeat([]string{"x"}, 30)})
+		want := `level=WARN msg="engine ended" slot=a error=why log="[` + strings.TrimSpace(strings.Repeat("x ", 20)) + "]\"\n"
+		if kept.String() != want || len(tail) != 30 {
+			t.Errorf("%d lines, the log holds %q", len(tail), kept)
 		}
 	})
 }

@@ -25,6 +25,7 @@ type gpu struct {
 	options Options       // of the fleet
 	facts   hearth.SlotFacts
 	clings  bool // Leave fails
+	silent  bool // the death of its engines is not noticed, but their end
 
 	mu       sync.Mutex
 	resident *memEngine
@@ -46,6 +47,12 @@ type memEngine struct {
 	says    atomic.Pointer[Report] // what Probe returns once the load is over, nil = ready
 	left    atomic.Bool            // it goes on without the fleet
 	exit    error
+
+	silent    bool                          // its death is not noticed
+	obeys     atomic.Bool                   // Probe waits until its context ends, and says that as an error
+	stopFails atomic.Int64                  // how often Stop will fail
+	stopsAt   []time.Time                   // when Stop was called
+	grace     atomic.Pointer[time.Duration] // of the last Stop
 }
 
 func (g *gpu) Start(_ context.Context, s *hearth.Slot) (Engine, error) {
@@ -70,7 +77,7 @@ func (g *gpu) Start(_ context.Context, s *hearth.Slot) (Engine, error) {
 
 // make makes an engine that runs from now on.
 func (g *gpu) make(s *hearth.Slot) *memEngine {
-	e := &memEngine{gpu: g, model: s.Model.ID, load: g.load, born: time.Now(), dead: make(chan struct{}), gone: make(chan struct{}), deafEnd: make(chan struct{})}
+	e := &memEngine{gpu: g, model: s.Model.ID, load: g.load, born: time.Now(), dead: make(chan struct{}), gone: make(chan struct{}), deafEnd: make(chan struct{}), silent: g.silent}
 	g.resident = e
 	return e
 }
@@ -109,13 +116,23 @@ func (e *memEngine) drop(why error) {
 
 func (e *memEngine) URL() string             { return "http://" + e.model }
 func (e *memEngine) APIKey() hearth.Secret   { return "secret-of-" + hearth.Secret(e.model) }
-func (e *memEngine) Died() <-chan struct{}   { return e.dead }
 func (e *memEngine) Exited() <-chan struct{} { return e.gone }
 func (e *memEngine) ExitError() error        { return e.exit }
 func (e *memEngine) LogTail() []string       { return []string{"loading", "out of memory"} }
 
-func (e *memEngine) Probe(context.Context) (Report, error) {
+func (e *memEngine) Died() <-chan struct{} {
+	if e.silent {
+		return nil
+	}
+	return e.dead
+}
+
+func (e *memEngine) Probe(ctx context.Context) (Report, error) {
 	e.probes.Add(1)
+	if e.obeys.Load() {
+		<-ctx.Done()
+		return Report{}, ctx.Err()
+	}
 	if e.deaf.Load() {
 		<-e.deafEnd
 	}
@@ -140,7 +157,12 @@ func (e *memEngine) Leave() error {
 	return nil
 }
 
-func (e *memEngine) Stop(ctx context.Context, _ time.Duration) error {
+func (e *memEngine) Stop(ctx context.Context, grace time.Duration) error {
+	e.grace.Store(&grace)
+	e.stopsAt = append(e.stopsAt, time.Now())
+	if e.stopFails.Add(-1) >= 0 {
+		return errors.New("it will not go")
+	}
 	t := time.NewTimer(e.gpu.stops)
 	defer t.Stop()
 	select {

@@ -8,7 +8,7 @@ func (p *place) push(r *request) {
 		p.last.next = r
 	}
 	p.last = r
-	if p.waiting == 0 || r.deadline.Before(p.due) {
+	if r.deadline.Before(p.due) {
 		p.due = r.deadline
 	}
 	p.waiting++
@@ -38,7 +38,6 @@ func (p *place) take(r *request) {
 		q.guesting--
 		q.tidy()
 	}
-	r.also = nil
 }
 
 // tidy forgets guests that have left: those at the front, and all of them once they are most.

@@ -170,7 +170,6 @@ func (f *Fleet) apply(c *hearth.Catalog, p plans) {
 			made.Watch(f.hub.emit)
 			f.remotes[n.Name] = made
 		} else {
-			f.remotes[n.Name].conf = n
 			f.remotes[n.Name].Reload(n, p.slots[n.Name])
 		}
 	}
@@ -178,7 +177,7 @@ func (f *Fleet) apply(c *hearth.Catalog, p plans) {
 	for name, n := range f.locals {
 		switch {
 		case here[name]:
-		case n.removed.Load() && n.ended():
+		case n.ended():
 			delete(f.locals, name)
 		default:
 			n.remove()
@@ -209,7 +208,7 @@ func (n *node) change(hn *hearth.Node, p plans) bool {
 	m := message{event: event{kind: evReload, change: &change{node: hn}}, reply: make(chan answer, 1)}
 	ch := m.change
 	ch.slots, ch.restart, m.parts = make([]*hearth.Slot, len(n.plan)), make([]bool, len(n.plan)), make([]part, len(n.plan))
-	plan := n.plan[:len(n.plan):len(n.plan)]
+	plan := n.plan
 	for i, cell := range plan {
 		m.parts[i].cell = cell
 	}
@@ -250,9 +249,7 @@ func placeOf(plan []*cell, name string) int {
 
 // remove has the node drain and end.
 func (n *node) remove() {
-	if n.removed.Swap(true) {
-		return
-	}
+	n.removed.Store(true)
 	ch := &change{slots: make([]*hearth.Slot, len(n.plan)), restart: make([]bool, len(n.plan))}
 	m := message{event: event{kind: evReload, change: ch}, reply: make(chan answer, 1)}
 	for _, cell := range n.plan {

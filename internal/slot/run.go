@@ -50,13 +50,12 @@ func (r *run) live(ctx context.Context, eng Engine) {
 		}
 	}
 	eng = masked{eng}
-	r.cell.tail.Store(nil)
 	r.cell.run.Store(r.id)
 	r.cell.engine.Store(&eng)
 	report, err := r.poll(ctx, eng)
 	if err == nil {
 		r.node.tell(message{event: event{kind: evReady, slot: r.slot, run: r.id, report: &report}, engine: eng})
-		err = r.check(ctx, eng, report)
+		err = r.check(ctx, eng)
 		err = r.died(ctx, eng, err)
 	}
 	r.givenUp(ctx, eng) // before the engine logs its end
@@ -88,9 +87,8 @@ func (r *run) poll(ctx context.Context, eng Engine) (Report, error) {
 	}
 }
 
-// check watches a ready engine until it ends or ctx does, and tells the node of whatever it says newly of itself. One
-// that goes on saying that it is not ready has failed, but not while somebody uses it.
-func (r *run) check(ctx context.Context, eng Engine, last Report) error {
+// check watches a ready engine until it ends or ctx does, and tells the node what it says of itself. One that goes on saying that it is not ready has failed, but not while somebody uses it.
+func (r *run) check(ctx context.Context, eng Engine) error {
 	pause := checkEvery
 	var since time.Time // when it began to say that it is not ready
 	for {
@@ -103,10 +101,7 @@ func (r *run) check(ctx context.Context, eng Engine, last Report) error {
 		} else if err != nil {
 			return err
 		}
-		if report != last {
-			r.node.tell(message{event: event{kind: evReport, slot: r.slot, run: r.id, report: &report}})
-			last = report
-		}
+		r.node.tell(message{event: event{kind: evReport, slot: r.slot, run: r.id, report: &report}})
 		switch {
 		case report.Ready:
 			pause, since = checkEvery, time.Time{}
@@ -162,8 +157,8 @@ func (r *run) wait(ctx context.Context, eng Engine, d time.Duration) error {
 	}
 }
 
-// probe asks the engine once, but does not wait for the answer of one that ends or is to be stopped. An error is
-// errNoAnswer, or says that the engine is not there any more, or is to go.
+// probe asks the engine once, but does not wait for the answer of one that ends or is to be stopped: an error is
+// errNoAnswer then, or the engine's, which says that it will not be ready any more.
 func (r *run) probe(ctx context.Context, eng Engine) (Report, error) {
 	type result struct {
 		Report
@@ -177,21 +172,13 @@ func (r *run) probe(ctx context.Context, eng Engine) (Report, error) {
 		got <- result{report, err}
 	})
 	select {
-	case <-ctx.Done():
-		return Report{}, ctx.Err()
-	case <-eng.Exited():
-		return Report{}, exit(eng)
-	case <-eng.Died():
-		return Report{}, exit(eng)
 	case res := <-got:
-		if limited.Err() != nil && !res.Ready {
-			break
+		if limited.Err() == nil || res.Ready {
+			return res.Report, res.err
 		}
-		return res.Report, res.err
+	case <-eng.Exited():
+	case <-eng.Died():
 	case <-limited.Done():
-	}
-	if err := ctx.Err(); err != nil {
-		return Report{}, err
 	}
 	return Report{}, errNoAnswer
 }

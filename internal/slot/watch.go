@@ -18,7 +18,6 @@ type hub struct {
 type watcher struct {
 	ch     chan Event
 	missed int
-	stop   func() bool // ends the waiting for the end of its context
 }
 
 // Watch tells of every step of every slot from now on, until ctx ends or the fleet is closed; then the channel is
@@ -37,7 +36,7 @@ func (h *hub) watch(ctx context.Context) <-chan Event {
 		h.watchers = map[*watcher]struct{}{}
 	}
 	h.watchers[w] = struct{}{}
-	w.stop = context.AfterFunc(ctx, func() { h.drop(w) })
+	context.AfterFunc(ctx, func() { h.drop(w) })
 	return w.ch
 }
 
@@ -82,7 +81,6 @@ func (h *hub) close() {
 	defer h.mu.Unlock()
 	h.closed = true
 	for w := range h.watchers {
-		w.stop()
 		close(w.ch)
 	}
 	h.watchers = nil
