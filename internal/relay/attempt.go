@@ -76,7 +76,7 @@ func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange,
 		if g.lease != nil && g.lease.Mortal && (failure.Unsent || failure.Broke && !failure.TimedOut && time.Since(sent) < lastGasp) {
 			o.unsent = g.lease.Gone
 		}
-		if o.Skip.Slot() && g.lease.Remote && !failure.Loading { // as if the slot were one of this machine
+		if o.Skip.Slot() { // it is skipped, as its record says
 			x.tally.tried--
 		}
 		r.alert(e, failure)

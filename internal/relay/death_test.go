@@ -281,7 +281,7 @@ func TestEngineIsCut(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := stage(t, Options{}, append([]part{{local: true, serve: c.serve, slot: func(s *hearth.Slot) { s.DrainMax = 5 * time.Second }}}, c.next...)...)
+				w := stage(t, Options{MaxAttempts: 1}, append([]part{{local: true, serve: c.serve, slot: func(s *hearth.Slot) { s.DrainMax = 5 * time.Second }}}, c.next...)...)
 				time.AfterFunc(s, func() { w.must(w.fleet.Order(context.Background(), slot.Order{Slot: "slot-0", Verb: slot.Drain})) })
 				a := w.ask(t.Context(), chat(c.body))
 				g := w.record(a.id)

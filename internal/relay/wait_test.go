@@ -161,6 +161,18 @@ func TestWaitTogether_Money(t *testing.T) {
 	})
 }
 
+// What ends with a slot's word has not been tried: max_attempts does not count it.
+func TestLoadingIsNoAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		loads := part{local: true, serve: refuses(503, `{"error":{"message":"Loading model","type":"unavailable_error","code":503}}`)}
+		s := stage(t, Options{MaxAttempts: 2}, loads, loads, boom, good, good)
+		a := s.ask(t.Context(), chat(""))
+		if got := words(s.record(a.id).Attempts); got != "slot_loading slot_loading 500 200" || a.err != nil {
+			t.Errorf("%q, %v", got, a.err)
+		}
+	})
+}
+
 func TestWithout(t *testing.T) {
 	for i, want := range []string{"bcd", "acd", "abd", "abc"} {
 		var cs []hearth.Candidate
