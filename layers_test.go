@@ -60,6 +60,7 @@ var homes = map[string][]string{
 	"modernc.org/sqlite":                 {"internal/store"},
 	"github.com/pressly/goose/v3":        {"internal/store"},
 	"github.com/oklog/ulid/v2":           {"internal/relay", "internal/account"},
+	"github.com/schollz/progressbar/v3":  {"cmd/hearth"},
 }
 
 // testLibraries may be used by tests everywhere and by nothing else.

@@ -14,6 +14,15 @@ import (
 // onTerminal runs a command whose standard output is a terminal of so many columns, and returns what it prints.
 func onTerminal(t *testing.T, columns uint16, args ...string) string {
 	t.Helper()
+	return withTerminal(t, columns, func(tty *os.File) {
+		var errs bytes.Buffer
+		run(args, streams{strings.NewReader(""), tty, &errs})
+	})
+}
+
+// withTerminal makes a terminal of so many columns and returns what was written to it.
+func withTerminal(t *testing.T, columns uint16, use func(tty *os.File)) string {
+	t.Helper()
 	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
 		t.Skipf("there are no terminals here: %v", err)
@@ -39,8 +48,7 @@ func onTerminal(t *testing.T, columns uint16, args ...string) string {
 		_, _ = io.Copy(&b, screen) // ends with an error when the last program has left the terminal
 		read <- b.String()
 	}()
-	var errs bytes.Buffer
-	run(args, streams{strings.NewReader(""), tty, &errs})
+	use(tty)
 	if err := tty.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -187,11 +187,12 @@ func (a *Accounts) Find(ctx context.Context, which string) (hearth.Key, error) {
 	if err != nil {
 		return hearth.Key{}, err
 	}
-	return a.pick(list, which)
+	return Pick(list, which, a.prefix)
 }
 
-// pick finds the one key meant: the key itself wins over an id, an id over a name, a name over a label.
-func (a *Accounts) pick(list []hearth.Key, which string) (hearth.Key, error) {
+// Pick finds the one key of a list that is meant, as Find does: the key itself wins over an id, an id over a name, a name
+// over a label. What begins with the prefix may be a key, and is not repeated.
+func Pick(list []hearth.Key, which, prefix string) (hearth.Key, error) {
 	if i := slices.IndexFunc(list, func(k hearth.Key) bool { return k.Hash == hash(which) }); i >= 0 {
 		return list[i], nil
 	}
@@ -218,7 +219,7 @@ func (a *Accounts) pick(list []hearth.Key, which string) (hearth.Key, error) {
 		}
 		return hearth.Key{}, e
 	}
-	if strings.HasPrefix(which, a.prefix) {
+	if strings.HasPrefix(which, prefix) {
 		return hearth.Key{}, hearth.Errorf(hearth.ErrNotFound, "there is no such key here; hearth keys list shows those there are")
 	}
 	return hearth.Key{}, hearth.Errorf(hearth.ErrNotFound, "no key has the id, name or label %q; hearth keys list shows those there are", printable(which))

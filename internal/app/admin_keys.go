@@ -132,7 +132,9 @@ func (a *App) adminRoutes(h http.Handler) http.Handler {
 }
 
 // keys are the keys as this gateway knows them.
-func (a *App) keys() *directKeys { return &directKeys{a.Accounts, a.store, a.Catalog(), a.now.Load().options.Zone} }
+func (a *App) keys() *directKeys {
+	return &directKeys{a.Accounts, a.store, a.Catalog(), a.now.Load().options.Zone}
+}
 
 // alter disables or changes a key.
 func (k *directKeys) alter(ctx context.Context, w changeWire) (hearth.Key, error) {

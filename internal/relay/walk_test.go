@@ -291,7 +291,7 @@ func TestMoney(t *testing.T) {
 			}})
 			s.key.Limit = 2400 * 1_000_000_000
 			time.AfterFunc(time.Second, func() {
-				if !s.holds(800*1_000_000_000) {
+				if !s.holds(800 * 1_000_000_000) {
 					t.Error("nothing was left for others")
 				}
 			})
