@@ -301,6 +301,29 @@ func (n *faraway) Reload(_ *hearth.Node, s []*hearth.Slot) { n.tell("reload " + 
 func (n *faraway) Order(_ context.Context, o Order) error  { n.tell(string(o.Verb)); return nil }
 
 func TestRemote(t *testing.T) {
+	bubble(t, "a node elsewhere that is not configured any more is closed", func(t *testing.T) {
+		c, far := catalogOf([]string{"a", "b"}), &faraway{}
+		c.Slots[0].Node = &hearth.Node{Name: "far", Remote: &hearth.Remote{URL: "https://x"}}
+		g := &gpu{t: t}
+		f, err := NewFleet(c, Options{
+			Driver: func(*hearth.Slot) (Driver, error) { return g, nil },
+			Remote: func(*hearth.Node, []*hearth.Slot) (Node, error) { return far, nil },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := f.Reload(catalogOf([]string{"b"})); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d := cmp.Diff([]string{"close"}, far.told); d != "" {
+			t.Error(d)
+		}
+		if err := f.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 	bubble(t, "a node elsewhere is asked for everything, and closed when it is reached by something else", func(t *testing.T) {
 		far := func(url string) *hearth.Catalog {
 			c := catalogOf([]string{"a"})

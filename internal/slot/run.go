@@ -173,7 +173,7 @@ func (r *run) probe(ctx context.Context, eng Engine) (Report, error) {
 	})
 	select {
 	case res := <-got:
-		if limited.Err() == nil || res.Ready {
+		if limited.Err() == nil {
 			return res.Report, res.err
 		}
 	case <-eng.Exited():
