@@ -202,7 +202,7 @@ func (c *completion) begin(ctx context.Context) error {
 	c.w.Header().Set("Content-Type", "text/event-stream")
 	c.w.Header().Set("Cache-Control", "no-cache")
 	c.doc.Object = "chat.completion.chunk"
-	return c.chunk(choice{Delta: &delta{Role: "assistant", Content: new(string)}}, nil, nil)
+	return c.piece(choice{Delta: &delta{Role: "assistant", Content: new(string)}})
 }
 
 // content sends the first n tokens, each when it is due.
@@ -211,7 +211,7 @@ func (c *completion) content(ctx context.Context, n int) error {
 		if err := c.await(ctx, i); err != nil {
 			return err
 		}
-		if err := c.chunk(choice{Delta: &delta{Content: &c.tokens[i]}}, nil, nil); err != nil {
+		if err := c.piece(choice{Delta: &delta{Content: &c.tokens[i]}}); err != nil {
 			return err
 		}
 	}
@@ -224,7 +224,11 @@ func (c *completion) end() error {
 	if c.q.StreamOptions.IncludeUsage {
 		t = nil // it goes with the usage
 	}
-	if err := c.chunk(choice{Delta: &delta{}, Finish: &c.finish}, nil, t); err != nil {
+	var u *usage
+	if c.q.StreamOptions.IncludeUsage && c.q.StreamOptions.Continuous {
+		u = c.usage()
+	}
+	if err := c.chunk(choice{Delta: &delta{}, Finish: &c.finish}, u, t); err != nil {
 		return err
 	}
 	if c.q.StreamOptions.IncludeUsage {
@@ -235,6 +239,19 @@ func (c *completion) end() error {
 		}
 	}
 	return c.raw("data: [DONE]\n\n")
+}
+
+// piece sends a chunk of the answer, with the counts so far that were asked for.
+func (c *completion) piece(ch choice) error {
+	var u *usage
+	var t *timings
+	if c.q.StreamOptions.IncludeUsage && c.q.StreamOptions.Continuous {
+		u = c.usage()
+	}
+	if c.q.TimingsPerToken {
+		t = c.timings()
+	}
+	return c.chunk(ch, u, t)
 }
 
 func (c *completion) chunk(ch choice, u *usage, t *timings) error {

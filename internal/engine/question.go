@@ -80,7 +80,9 @@ type question struct {
 	IgnoreEOS     bool           `json:"ignore_eos"` // go on until a limit ends the answer
 	StreamOptions struct {
 		IncludeUsage bool `json:"include_usage"`
+		Continuous   bool `json:"continuous_usage_stats"` // as in vLLM
 	} `json:"stream_options"`
+	TimingsPerToken bool `json:"timings_per_token"` // as in llama-server
 
 	tokens int  // of the prompt, template included
 	hangul bool // the prompt holds Hangul
