@@ -48,6 +48,7 @@ type setup struct {
 	limits       hearth.Limits
 	slots        []*hearth.Slot // always-slots for the model, tried first
 	upstream     http.Handler   // in place of the primary provider
+	settle       time.Duration  // how long providers' streams are read on for callers who left
 }
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -104,7 +105,7 @@ func catalog(t testing.TB, s setup, primary, backup string) *hearth.Catalog {
 		}
 	}
 	for i, p := range []struct{ slug, name, url string }{{"primary", "Primary", primary}, {"backup", "Backup", backup}} {
-		prov := &hearth.Provider{Slug: p.slug, Name: p.name, Kind: hearth.External, BaseURL: p.url + "/v1", Currency: "USD", Limits: s.limits}
+		prov := &hearth.Provider{Slug: p.slug, Name: p.name, Kind: hearth.External, BaseURL: p.url + "/v1", Currency: "USD", Limits: s.limits, Settle: s.settle}
 		cat.Providers = append(cat.Providers, prov)
 		cat.Endpoints = append(cat.Endpoints, &hearth.Endpoint{Model: m, Provider: prov, Tag: p.slug, UpstreamModel: "gemma-it", Priority: 50 + i, List: price})
 	}
