@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"net"
 	"strings"
 
 	"myip.co.kr/hearth/internal/app"
+	"myip.co.kr/hearth/internal/config"
 )
 
 type nodeCmd struct {
@@ -28,32 +30,18 @@ func (c *nodeCmd) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	log := c.logger(std.err)
-	for _, w := range cfg.Warnings() {
-		if concernsNode(w.Path) {
-			log.Warn("configuration: " + w.String())
+	return service{log: log, file: c.Config, read: c.load, warn: concernsNode, open: func(ctx context.Context, cfg *config.Config) (answering, net.Listener, error) {
+		n, err := app.OpenNode(ctx, cfg, app.Options{Log: log, Version: version(), LockDir: lockDir()})
+		if err != nil {
+			return nil, nil, err
 		}
-	}
-	calmGC()
-	quietStdlib()
-	ctx, hurry, stop := untilSignal(ctx)
-	defer stop()
-	hup, lost, deaf := hangups()
-	defer deaf()
-	n, err := app.OpenNode(ctx, cfg, app.Options{Log: log, Version: version(), LockDir: lockDir()})
-	if err != nil {
-		return interrupted(ctx, err)
-	}
-	ln, err := n.Listen()
-	if err != nil {
-		return errors.Join(err, n.Close(ctx))
-	}
-	log.Info("serving gateways", "address", ln.Addr().String(), "tls", cfg.NodeServer.TLSCert != "", "slots", n.Slots())
-	f := follower{
-		files:  func() []string { return append(n.Files(), c.Config) },
-		reload: func() { _ = n.ReloadFrom(c.load) }, // which logs what is wrong
-		lost:   lost,
-	}
-	return f.during(ctx, hup, func(ctx context.Context) error { return n.Serve(ctx, ln, hurry) })
+		ln, err := n.Listen()
+		if err != nil {
+			return nil, nil, errors.Join(err, n.Close(ctx))
+		}
+		log.Info("serving gateways", "address", ln.Addr().String(), "tls", cfg.NodeServer.TLSCert != "", "slots", n.Slots())
+		return n, ln, nil
+	}}.run(ctx, cfg)
 }
 
 // concernsNode says whether a warning about a key is one for who owns slots: what callers see, and what they pay, is for

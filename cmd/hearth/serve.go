@@ -74,33 +74,22 @@ func (c *serveCmd) Run(ctx context.Context, std streams) error {
 		return err
 	}
 	log := c.logger(std.err)
-	for _, w := range cfg.Warnings() {
-		log.Warn("configuration: " + w.String())
-	}
-	calmGC()
-	quietStdlib()
-	ctx, hurry, stop := untilSignal(ctx)
-	defer stop()
-	hup, lost, deaf := hangups()
-	defer deaf()
-	ln, err := listen(cfg.Listen, "listen in the configuration, or with --listen")
-	if err != nil {
-		return err
-	}
-	a, err := app.Open(ctx, cfg, app.Options{
-		Log: log, Version: version(), AdoptKey: os.Getenv("MYIP_API_KEY"), LockDir: lockDir(),
-		FirstKeys: func(admin, user string) error { return handOutKeys(std.out, cfg.DataDir, admin, user) },
-	})
-	if err != nil {
-		return interrupted(ctx, errors.Join(err, ln.Close()))
-	}
-	log.Info("serving", "address", "http://"+ln.Addr().String()+"/api/v1", "models", len(a.Catalog().Models), "slots", len(a.Catalog().Slots))
-	f := follower{
-		files:  func() []string { return append(a.Files(), c.Config) },
-		reload: func() { _ = a.ReloadFrom(c.read) }, // which logs what is wrong
-		lost:   lost,
-	}
-	return f.during(ctx, hup, func(ctx context.Context) error { return a.Serve(ctx, ln, hurry) })
+	all := func(string) bool { return true }
+	return service{log: log, file: c.Config, read: c.read, warn: all, open: func(ctx context.Context, cfg *config.Config) (answering, net.Listener, error) {
+		ln, err := listen(cfg.Listen, "listen in the configuration, or with --listen")
+		if err != nil {
+			return nil, nil, err
+		}
+		a, err := app.Open(ctx, cfg, app.Options{
+			Log: log, Version: version(), AdoptKey: os.Getenv("MYIP_API_KEY"), LockDir: lockDir(),
+			FirstKeys: func(admin, user string) error { return handOutKeys(std.out, cfg.DataDir, admin, user) },
+		})
+		if err != nil {
+			return nil, nil, errors.Join(err, ln.Close())
+		}
+		log.Info("serving", "address", "http://"+ln.Addr().String()+"/api/v1", "models", len(a.Catalog().Models), "slots", len(a.Catalog().Slots))
+		return a, ln, nil
+	}}.run(ctx, cfg)
 }
 
 // read reads the configuration as the flags change it.
