@@ -32,7 +32,8 @@ func (slotsCmd) Help() string {
   hearth slots               all of them
   hearth slots --watch       all of them, until Ctrl-C
   hearth slots gemma         one, with its last starts and the end of its log
-  hearth slots --json | jq '.data[] | select(.state == "failed") | .slot'
+  hearth slots --json | jq '.data[] | select(.history[-1].outcome == "failed") | {slot, last_error}'
+                             those whose last start failed
 
 Colours are for terminals only, and NO_COLOR turns them off.`
 }
