@@ -157,3 +157,32 @@ func TestElsewhere(t *testing.T) {
 		})
 	})
 }
+
+// What a request may wait for a slot over there is no part of its engine's time for the first token: the slot's wait, or what
+// the caller leaves of it. What it did wait is no part of what is measured.
+func TestElsewhere_Time(t *testing.T) {
+	for _, c := range []struct{ patience, took string }{{"", "40s"}, {"4", "34s"}} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &far{waits: time.Hour}
+			patient := part{local: true, load: time.Hour, serve: answers} // it may be waited for longer
+			s := stage(t, Options{}, part{local: true, far: f, slot: func(s *hearth.Slot) { s.Wait = 10 * time.Second }}, good, patient)
+			a := s.send(t.Context(), s.caller(), chat(stream), "X-MyIP-Max-Wait", c.patience)
+			g := s.record(a.id)
+			if words(g.Attempts) != "0 200" || !g.Attempts[0].TimedOut || a.took.String() != c.took {
+				t.Errorf("%q: %q after %v", c.patience, words(g.Attempts), a.took)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		f := &far{waits: 20 * time.Second}
+		f.does = func(r *http.Request) (*http.Response, error) {
+			<-time.After(2 * time.Second) // for the first token
+			return farAnswer(200, word("a")+lastWord, io.EOF)(r)
+		}
+		s := stage(t, Options{}, part{local: true, far: f})
+		s.ask(t.Context(), chat(stream))
+		if v := s.windows.Speeds()[0]; v.Latency.P50 != 2 || v.Throughput.P50 != 1 {
+			t.Errorf("measured %+v", v)
+		}
+	})
+}
