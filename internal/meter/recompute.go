@@ -44,3 +44,17 @@ func Recompute(g *hearth.Generation) (Again, error) {
 	_, up := exactSum(b.List, c)
 	return Again{total, prompt, total - prompt, up, total}, nil
 }
+
+// Said is what the upstream says that a recorded answer cost, in the billing currency with rate and margin, whether the
+// bill goes by it or not. ok is false if it says nothing that can be true, or if the answer costs nothing in any case.
+func Said(g *hearth.Generation) (said hearth.Nano, ok bool) {
+	if g.Bill.List == nil || !(Outcome{Finish: g.FinishReason}).charged(g.Usage) {
+		return 0, false
+	}
+	up, err := costOf(g.Usage.Cost)
+	if err != nil {
+		return 0, false
+	}
+	said, err = hearth.NanoFromDecimal(up.Mul(factor(&g.Bill)))
+	return said, err == nil
+}
