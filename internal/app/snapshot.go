@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"fmt"
+	"time"
 
 	"myip.co.kr/hearth"
 	"myip.co.kr/hearth/internal/config"
@@ -62,6 +63,17 @@ func (a *App) notices() []string {
 func (a *App) server(s *snapshot) *server.Server {
 	return server.New(server.Options{PublicCatalog: s.cfg.PublicCatalog, CORSOrigins: s.cfg.CORSOrigins}, server.Parts{
 		Catalog: s.catalog, Relay: s.relay, Accounts: a.Accounts, Fleet: a.fleet, Health: s.health, Windows: s.windows, Log: a.log,
+		Zone: s.options.Zone, Spent: a.spent(s), Activity: a.store.Activity,
 		Order: a.order, Notices: a.notices, Ending: a.ending,
 	})
+}
+
+// spent tells what a key has spent in the billing currency of a snapshot, by its calendar.
+func (a *App) spent(s *snapshot) func(*hearth.Key, time.Time) server.Spent {
+	return func(k *hearth.Key, at time.Time) server.Spent {
+		at = at.In(s.options.Zone)
+		x := a.ledger.Spent(k.ID, s.catalog.Currency, at)
+		all, external := a.ledger.SpentIn(k.ID, s.catalog.Currency, k.LimitReset, at)
+		return server.Spent{Ever: x.Ever, Day: x.Day, Week: x.Week, Month: x.Month, External: x.External, Period: all, PeriodExternal: external}
+	}
 }

@@ -151,3 +151,12 @@ func (l *Ledger) Spent(keyID, currency string, at time.Time) Spent {
 	in := func(p hearth.Period) hearth.Nano { return u.in(window(p, at)).spent }
 	return Spent{Ever: u.all.spent, Day: in(hearth.Daily), Week: in(hearth.Weekly), Month: in(hearth.Monthly), External: u.all.outSpent}
 }
+
+// SpentIn is what a key has spent in the period in which an instant lies, in all and at external providers.
+func (l *Ledger) SpentIn(keyID, currency string, p hearth.Period, at time.Time) (all, external hearth.Nano) {
+	u := l.purses.of(purseID{keyID, currency})
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	s := u.in(window(p, at))
+	return s.spent, s.outSpent
+}

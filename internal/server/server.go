@@ -22,6 +22,7 @@ import (
 	"myip.co.kr/hearth/internal/relay"
 	"myip.co.kr/hearth/internal/routing"
 	"myip.co.kr/hearth/internal/slot"
+	"myip.co.kr/hearth/internal/store"
 )
 
 // Options are the settings of a Server.
@@ -39,6 +40,10 @@ type Parts struct {
 	Health   *health.Tracker
 	Windows  *routing.Windows // what was measured; nil = nothing is
 	Log      *slog.Logger
+
+	Zone     *time.Location                                                              // in which days begin; nil = UTC
+	Spent    func(k *hearth.Key, at time.Time) Spent                                     // what a key has spent
+	Activity func(ctx context.Context, keyID, from, to string) ([]store.Activity, error) // see store.Store
 
 	Order   func(context.Context, slot.Order) error // carries out an operator's orders; nil = Fleet.Order
 	Notices func() []string                         // what an operator should know of the gateway itself; nil = nothing
@@ -59,6 +64,9 @@ type handler func(w http.ResponseWriter, r *http.Request) error
 
 // New makes the server with all its routes.
 func New(o Options, p Parts) *Server {
+	if p.Zone == nil {
+		p.Zone = time.UTC
+	}
 	s := &Server{Parts: p, opt: o, mux: http.NewServeMux(), methods: make(map[string][]string)}
 	s.route("GET", "/health", s.health)
 	s.route("GET", "/ready", s.ready)
@@ -72,6 +80,10 @@ func New(o Options, p Parts) *Server {
 		s.route("GET", base+"/model/{author}/{slug}", s.catalog(s.model))
 		s.route("GET", base+"/model/{id}", s.catalog(s.model))
 		s.route("GET", base+"/providers", s.catalog(s.providers))
+		s.route("GET", base+"/key", s.key)
+		s.route("GET", base+"/auth/key", s.key) // its name of before
+		s.route("GET", base+"/credits", s.admin(s.credits))
+		s.route("GET", base+"/activity", s.admin(s.activity))
 		s.slotsRoutes(base)
 	}
 	s.route("GET", "/docs/{page}", docPages(docs.Pages()))

@@ -1,0 +1,210 @@
+package server
+
+import (
+	"encoding/hex"
+	"math"
+	"net/http"
+	"time"
+
+	"myip.co.kr/hearth"
+	"myip.co.kr/hearth/internal/store"
+)
+
+// What was spent, in the shapes of OpenRouter's API
+// (https://openrouter.ai/docs/api-reference/api-keys/get-current-api-key and its neighbours). There are no keys of callers'
+// own here (BYOK), so what was used with them is always 0.
+
+// Spent is what a key has spent in the billing currency, today and so on in the configured time zone.
+type Spent struct {
+	Ever, Day, Week, Month hearth.Nano
+	External               hearth.Nano // of Ever, at external providers
+	Period                 hearth.Nano // in the period of the key's limits
+	PeriodExternal         hearth.Nano // of Period, at external providers
+}
+
+// usageJSON is what a key has spent, and its limits.
+type usageJSON struct {
+	Currency       string       `json:"currency"`
+	Limit          *hearth.Nano `json:"limit"` // null = none
+	LimitRemaining *hearth.Nano `json:"limit_remaining"`
+	LimitReset     *string      `json:"limit_reset"`
+	IncludeBYOK    bool         `json:"include_byok_in_limit"`
+	Usage          hearth.Nano  `json:"usage"`
+	UsageDaily     hearth.Nano  `json:"usage_daily"`
+	UsageWeekly    hearth.Nano  `json:"usage_weekly"`
+	UsageMonthly   hearth.Nano  `json:"usage_monthly"`
+	BYOK           hearth.Nano  `json:"byok_usage"`
+	BYOKDaily      hearth.Nano  `json:"byok_usage_daily"`
+	BYOKWeekly     hearth.Nano  `json:"byok_usage_weekly"`
+	BYOKMonthly    hearth.Nano  `json:"byok_usage_monthly"`
+	ExpiresAt      *time.Time   `json:"expires_at"`
+	Creator        *string      `json:"creator_user_id"`
+
+	External          hearth.Nano  `json:"external_usage"` // of usage, at external providers
+	ExternalLimit     *hearth.Nano `json:"external_limit"`
+	ExternalRemaining *hearth.Nano `json:"external_limit_remaining"`
+}
+
+func (s *Server) usage(k *hearth.Key) usageJSON {
+	x := s.Spent(k, time.Now())
+	j := usageJSON{
+		Currency: s.Catalog.Currency, LimitReset: orNull(string(k.LimitReset)),
+		Usage: x.Ever, UsageDaily: x.Day, UsageWeekly: x.Week, UsageMonthly: x.Month, External: x.External,
+	}
+	j.Limit, j.LimitRemaining = left(k.Limit, x.Period)
+	j.ExternalLimit, j.ExternalRemaining = left(k.ExternalLimit, x.PeriodExternal)
+	return j
+}
+
+// left is a limit and what is left of it, both nil if there is none.
+func left(limit, spent hearth.Nano) (of, rest *hearth.Nano) {
+	if limit <= 0 {
+		return nil, nil
+	}
+	r := max(limit-spent, 0)
+	return &limit, &r
+}
+
+// keyJSON is the key that asks.
+type keyJSON struct {
+	Label string `json:"label"`
+	usageJSON
+	FreeTier     bool          `json:"is_free_tier"`
+	Management   bool          `json:"is_management_key"`
+	Provisioning bool          `json:"is_provisioning_key"` // the word of before for the same
+	RateLimit    rateLimitJSON `json:"rate_limit"`
+
+	Name      string   `json:"name"`
+	LocalOnly bool     `json:"local_only"`
+	Models    []string `json:"models"`    // empty = all
+	Providers []string `json:"providers"` // empty = all
+}
+
+// rateLimitJSON is kept for clients that read it. It never says anything.
+type rateLimitJSON struct {
+	Requests int    `json:"requests"`
+	Interval string `json:"interval"`
+	Note     string `json:"note"`
+}
+
+func (s *Server) key(w http.ResponseWriter, r *http.Request) error {
+	k, err := s.authorise(w, r)
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, http.StatusOK, struct {
+		Data keyJSON `json:"data"`
+	}{keyJSON{
+		Label: k.Label, usageJSON: s.usage(k), Management: k.Admin, Provisioning: k.Admin,
+		RateLimit: rateLimitJSON{-1, "10s", "This field is deprecated and safe to ignore."},
+		Name:      k.Name, LocalOnly: k.LocalOnly, Models: append([]string{}, k.Models...), Providers: append([]string{}, k.Providers...),
+	}})
+}
+
+// credits are what all keys together may spend and have spent. Nobody buys credits here: what was granted are the limits of
+// the keys that have one and never begin anew; what other keys spent was granted to them as they went.
+func (s *Server) credits(w http.ResponseWriter, r *http.Request) error {
+	keys, err := s.Accounts.List(r.Context())
+	if err != nil {
+		return err
+	}
+	var granted, used hearth.Nano
+	now := time.Now()
+	for i := range keys {
+		spent := s.Spent(&keys[i], now).Ever
+		used = upTo(used, spent)
+		if keys[i].Limit > 0 && keys[i].LimitReset == hearth.Forever {
+			spent = max(spent, keys[i].Limit)
+		}
+		granted = upTo(granted, spent)
+	}
+	type creditsJSON struct {
+		Total    hearth.Nano `json:"total_credits"`
+		Used     hearth.Nano `json:"total_usage"`
+		Currency string      `json:"currency"`
+	}
+	return writeJSON(w, http.StatusOK, struct {
+		Data creditsJSON `json:"data"`
+	}{creditsJSON{granted, used, s.Catalog.Currency}})
+}
+
+func upTo(a, b hearth.Nano) hearth.Nano {
+	if sum, err := a.Add(b); err == nil {
+		return sum
+	}
+	return math.MaxInt64
+}
+
+// activityJSON is what was used in a day of one model at one provider.
+type activityJSON struct {
+	Date             string      `json:"date"`
+	Model            string      `json:"model"`
+	Permaslug        string      `json:"model_permaslug"`
+	EndpointID       string      `json:"endpoint_id"`
+	ProviderName     string      `json:"provider_name"`
+	Usage            hearth.Nano `json:"usage"`
+	Currency         string      `json:"currency"`
+	BYOK             hearth.Nano `json:"byok_usage_inference"`
+	Requests         int64       `json:"requests"`
+	PromptTokens     int64       `json:"prompt_tokens"`
+	CompletionTokens int64       `json:"completion_tokens"`
+	ReasoningTokens  int64       `json:"reasoning_tokens"`
+}
+
+// activityDays is how many completed days are shown.
+const activityDays = 30
+
+func (s *Server) activity(w http.ResponseWriter, r *http.Request) error {
+	today := time.Now().In(s.Zone)
+	from, to := today.AddDate(0, 0, -activityDays).Format(time.DateOnly), today.AddDate(0, 0, -1).Format(time.DateOnly)
+	q := r.URL.Query()
+	if date := q.Get("date"); date != "" {
+		if day, err := time.Parse(time.DateOnly, date); err != nil || day.Format(time.DateOnly) < from || date > to {
+			return hearth.Invalid("date", "must be one of the last %d completed days, %s to %s", activityDays, from, to)
+		}
+		from, to = date, date
+	}
+	keyID := ""
+	if h := q.Get("api_key_hash"); h != "" {
+		keys, err := s.Accounts.List(r.Context())
+		if err != nil {
+			return err
+		}
+		if keyID = idOf(keys, h); keyID == "" {
+			return hearth.Errorf(hearth.ErrNotFound, "no key has this api_key_hash; GET /keys lists those there are")
+		}
+	}
+	list, err := s.Activity(r.Context(), keyID, from, to)
+	if err != nil {
+		return err
+	}
+	rows := make([]activityJSON, 0, len(list))
+	for i := range list {
+		rows = append(rows, s.activityJSON(&list[i]))
+	}
+	return writeJSON(w, http.StatusOK, struct {
+		Data []activityJSON `json:"data"`
+	}{rows})
+}
+
+func (s *Server) activityJSON(a *store.Activity) activityJSON {
+	return activityJSON{
+		Date: a.Day, Model: a.Model, Permaslug: a.Model, EndpointID: a.Provider + ":" + a.Model, ProviderName: s.providerName(a.Provider),
+		Usage: a.Cost, Currency: a.Currency, Requests: a.Requests,
+		PromptTokens: a.PromptTokens, CompletionTokens: a.CompletionTokens, ReasoningTokens: a.ReasoningTokens,
+	}
+}
+
+// idOf finds a key by the hex of its hash.
+func idOf(keys []hearth.Key, hash string) string {
+	b, err := hex.DecodeString(hash)
+	if err != nil || len(b) != len(hearth.KeyHash{}) {
+		return ""
+	}
+	for i := range keys {
+		if keys[i].Hash == hearth.KeyHash(b) {
+			return keys[i].ID
+		}
+	}
+	return ""
+}
