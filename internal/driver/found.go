@@ -24,31 +24,22 @@ func (d *Drivers) find(ctx context.Context, c *hearth.Catalog, engines map[strin
 		asking.Go(func() { all[i] = d.running(ctx, s) })
 	}
 	asking.Wait()
-	taken := make(map[*hearth.Node]bool) // exclusive nodes
-	for _, s := range c.Slots {
-		if engines[s.Name] != nil {
-			taken[s.Node] = s.Node.Exclusive
-		}
-	}
 	var stopping sync.WaitGroup
 	for i, e := range all {
 		if e == nil {
 			continue
 		}
 		s := c.Slots[i]
-		if !taken[s.Node] {
-			var err error
-			if e.place, err = d.occupy(ctx, s); err == nil {
-				d.o.Log.Info("engine that runs already is adopted", "slot", s.Name)
-				taken[s.Node] = s.Node.Exclusive
-				engines[s.Name] = e
-				go e.begin(false)
-				continue
-			}
+		var err error
+		if e.place, err = d.occupy(ctx, s); err == nil {
+			d.o.Log.Info("engine that runs already is adopted", "slot", s.Name)
+			engines[s.Name] = e
+			go e.begin(false)
+			continue
 		}
 		close(e.watched)
 		stopping.Go(func() {
-			d.o.Log.Info("engine that runs already is stopped: its node has another one", "slot", s.Name)
+			d.o.Log.Info("engine that runs already is stopped: its node cannot be had", "slot", s.Name, "error", err)
 			if err := e.Stop(ctx, s.StopGrace); err != nil {
 				d.o.Log.Error("engine that runs already is left", "slot", s.Name, "error", err)
 			}
@@ -70,7 +61,7 @@ func (d *Drivers) running(ctx context.Context, s *hearth.Slot) *ordered {
 	limited, cancel := context.WithTimeout(ctx, findLimit)
 	defer cancel()
 	state, err := e.do.status(limited)
-	if state == unsure && err == nil && s.Preset == "" { // then it runs if it answers
+	if state == unsure && err == nil { // it has no status: then it runs if it answers
 		if report, bad := e.look.look(limited, e.url, s.APIKey); bad == nil && report.Ready {
 			state = runs
 		}

@@ -2,15 +2,12 @@ package driver
 
 import (
 	"context"
-	"errors"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"myip.co.kr/hearth"
-	"myip.co.kr/hearth/internal/slot"
 )
 
 // asks are what was ordered of a fake so far, without bodies.
@@ -291,42 +288,5 @@ func TestMatches(t *testing.T) {
 		if matches([]byte(bad), "a=1") || matches([]byte(bad), "0.0.0=1") {
 			t.Errorf("%.20q matches", bad)
 		}
-	}
-}
-
-// TestFind: of the engines that run when a gateway starts, one per exclusive node is adopted, the others are stopped.
-func TestFind(t *testing.T) {
-	t.Parallel()
-	first, second, third, idle := startFake(t, vllm), startFake(t, ollama), startFake(t, llamaServer), startFake(t, lmStudio)
-	c := &hearth.Catalog{Nodes: []*hearth.Node{{Name: "a", Exclusive: true}, {Name: "b"}}}
-	for i, f := range []*fake{first, second, third, idle} {
-		s := f.slot()
-		s.Name, s.Node = string(rune('1'+i)), c.Nodes[i/2]
-		if f != idle {
-			f.state = "loaded"
-		}
-		c.Slots = append(c.Slots, s)
-	}
-	all, err := New(Options{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	engines, err := all.Sweep(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(engines) != 2 || engines["1"] == nil || engines["3"] == nil {
-		t.Errorf("adopted: %v", engines)
-	}
-	if first.is() != "loaded" || second.is() != "unloaded" || third.is() != "loaded" || idle.is() != "unloaded" {
-		t.Errorf("%s %s %s %s", first.is(), second.is(), third.is(), idle.is())
-	}
-	_, err = (orderDriver{d: all, make: all.docker}).Start(t.Context(), &hearth.Slot{Name: "x", Node: c.Nodes[0], Container: "c", URL: "http://127.0.0.1:1"})
-	if busy := (*slot.BusyError)(nil); err == nil || !errors.As(err, &busy) {
-		t.Errorf("another engine on the same device: %v", err)
-	}
-	for _, e := range engines {
-		ready(t, e)
-		stop(t, e)
 	}
 }

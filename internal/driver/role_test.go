@@ -22,17 +22,17 @@ import (
 // gatewayMode in the environment makes this test binary a gateway that keeps its slots in the directory named there.
 const gatewayMode = "HEARTH_TEST_GATEWAY"
 
-// house is two models on one exclusive node and one beside them, run by the program exe as engine.
+// house is two models on one exclusive node and two beside them, run by the program exe as engine.
 func house(exe string) *hearth.Catalog {
 	gpu, cpu := &hearth.Node{Name: "gpu", Exclusive: true}, &hearth.Node{Name: "cpu"}
 	c := &hearth.Catalog{Nodes: []*hearth.Node{gpu, cpu}}
-	for i, name := range []string{"a", "b", "e"} {
+	for i, name := range []string{"a", "b", "e", "f"} {
 		s := &hearth.Slot{
 			Index: i, Name: name, Driver: Exec, Node: gpu, Model: &hearth.Model{ID: "acme/" + name}, StopGrace: 5 * time.Second,
 			Command: []string{exe, "--port", "${port}", "--model", "${model}", "--first-token", "0s", "--load", "0s"},
 			Env:     map[string]hearth.Secret{engineMode: "1", raceOptions: endAtOnce, "LLAMA_API_KEY": "${api_key}"},
 		}
-		if name == "e" {
+		if name > "b" {
 			s.Node = cpu
 		}
 		c.Slots = append(c.Slots, s)

@@ -115,7 +115,7 @@ func (d *Drivers) unchanged(s *hearth.Slot, r record, all []proc) bool {
 	if s.Port != 0 && s.Port != r.Port || s.Port == 0 && !d.ports.within(r.Port) {
 		return false
 	}
-	return slices.ContainsFunc(all, func(p proc) bool { return p.same(r.leader()) && !p.dead && p.tag == d.tag(s.Name) })
+	return slices.ContainsFunc(all, func(p proc) bool { return p.same(r.leader()) && p.tag == d.tag(s.Name) })
 }
 
 // adopt makes the engine of a process that an earlier gateway started.

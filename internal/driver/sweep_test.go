@@ -3,7 +3,6 @@ package driver
 import (
 	"context"
 	"errors"
-	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -46,10 +45,14 @@ func TestSweep(t *testing.T) {
 		d := driversIn(t, t.TempDir())
 		g := newGateway(t, d.o.Dir)
 		pid, beside := g.start("start", "a"), g.start("start", "e")
+		g.start("load", "f") // on the node of e, which is not exclusive
 		before, _ := d.load("a")
 		g.kill()
-		engines := swept(t, d, house(exe))
-		if got := names(engines); got != "a e" {
+		c := house(exe)
+		f := c.Slots[3]
+		f.Command[len(f.Command)-1] = "1h"
+		engines := swept(t, d, c)
+		if got := names(engines); got != "a e f" {
 			t.Fatalf("adopted are %q", got)
 		}
 		a := engines["a"]
@@ -184,7 +187,14 @@ func TestSweepStops(t *testing.T) {
 		"another boot":        rewrite(func(r *record) { r.Boot = "another" }),
 		"a record that tells": rewrite(func(r *record) { r.ID = "another" }),
 		"another process":     rewrite(func(r *record) { r.PID = os.Getpid() }),
-		"the record is lost":  func(_ *testing.T, d *Drivers, _ *hearth.Catalog) { _ = d.forget("a") },
+		"a process without the tag": func(t *testing.T, d *Drivers, c *hearth.Catalog) {
+			p, err := look(bystander(t, 0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			rewrite(func(r *record) { r.PID, r.Start = p.pid, p.start })(t, d, c)
+		},
+		"the record is lost": func(_ *testing.T, d *Drivers, _ *hearth.Catalog) { _ = d.forget("a") },
 		"the record is broken": func(_ *testing.T, d *Drivers, _ *hearth.Catalog) {
 			_ = os.WriteFile(d.file("a", ".json"), []byte("{"), 0o600)
 		},
@@ -313,87 +323,4 @@ func TestLeave(t *testing.T) {
 			t.Error("it was left")
 		}
 	})
-}
-
-// At whatever moment a gateway is killed, there is never more than one engine on the device, the next gateway adopts it or
-// ends it, and there is no orphan.
-func TestKilledAnywhere(t *testing.T) {
-	t.Parallel()
-	d := driversIn(t, t.TempDir())
-	exe := self(t)
-	words := []string{"start a", "ready a", "stop a", "load b", "stop b", "start b", "ready b", "leave b"}
-	for round := range 3 * len(words) {
-		verb, name, _ := strings.Cut(words[round%len(words)], " ")
-		if round/len(words) > moments(verb) {
-			continue
-		}
-		g := newGateway(t, d.o.Dir)
-		for _, w := range words[:round%len(words)] {
-			verb, name, _ := strings.Cut(w, " ")
-			g.tell(verb, name)
-		}
-		if _, err := io.WriteString(g.in, words[round%len(words)]+"\n"); err != nil {
-			t.Fatal(err)
-		}
-		atMoment(t, d, verb, name, round/len(words))
-		g.kill()
-		if n := leaders(t, d); n > 1 {
-			t.Fatalf("round %d: %d engines on one device", round, n)
-		}
-		engines, err := d.Sweep(t.Context(), house(exe))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n := leaders(t, d); n != len(engines) {
-			t.Errorf("round %d: %d engines run, %d are adopted", round, n, len(engines))
-		}
-		for name, e := range engines {
-			ready(t, e)
-			if _, body := chat(t, e); !strings.Contains(body, "I am acme/"+name) {
-				t.Errorf("round %d: slot %s answers %s", round, name, body)
-			}
-			stop(t, e)
-		}
-		if left := residents(t, d); len(left) > 0 {
-			t.Fatalf("round %d: left are %v", round, left)
-		}
-	}
-}
-
-// moments are those of a word after the first, at which nothing of it is seen yet.
-func moments(verb string) int {
-	switch verb {
-	case "start", "load":
-		return 2
-	case "stop":
-		return 1
-	}
-	return 0
-}
-
-// atMoment waits until a word has been obeyed so far: not at all, nearly, or all but for the answer.
-func atMoment(t *testing.T, d *Drivers, verb, name string, n int) {
-	t.Helper()
-	start := verb == "start" || verb == "load"
-	if n == 0 {
-		return
-	}
-	eventually(t, "the moment comes", func() bool {
-		if start && n == 1 {
-			return isHeld(d.file(name, ".lock"))
-		}
-		_, recorded := d.load(name)
-		return recorded == start
-	})
-}
-
-// leaders counts the engines that run.
-func leaders(t *testing.T, d *Drivers) (n int) {
-	t.Helper()
-	for _, p := range residents(t, d) {
-		if p.pid == p.group {
-			n++
-		}
-	}
-	return n
 }
