@@ -139,3 +139,37 @@ func TestUsage_payloads(t *testing.T) {
 		})
 	}
 }
+
+// TestUsage_manual: the manual says of every upstream what its payloads here say.
+func TestUsage_manual(t *testing.T) {
+	manual, err := os.ReadFile("../../docs/money.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(manual), "\n| upstream |")
+	rows := map[string][2]string{}
+	for line := range strings.Lines(table) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 5 || !strings.HasPrefix(line, "|") {
+			if len(rows) > 0 {
+				break
+			}
+			continue
+		}
+		if name := strings.TrimSpace(cells[1]); !strings.HasPrefix(name, "---") {
+			rows[name] = [2]string{strings.TrimSpace(cells[2]), strings.TrimSpace(cells[3])}
+		}
+	}
+	files, err := filepath.Glob("testdata/usage/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := map[string][2]string{}
+	for _, file := range files {
+		p := readPayload(t, file)
+		told[p.vendor] = [2]string{p.cached, p.reasoning}
+	}
+	if d := cmp.Diff(told, rows); d != "" {
+		t.Errorf("payloads and manual differ (-payloads +manual):\n%s", d)
+	}
+}

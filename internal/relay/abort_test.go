@@ -162,13 +162,13 @@ func TestAborted_Provider(t *testing.T) {
 				if left, _ := s.left("KRW"); left != limit-c.cost {
 					t.Errorf("%v is left", left)
 				}
-				if left := s.peers[0].departures(); (c.took == leaves || c.name == "settle, too long") != (len(left) == 1) {
-					t.Errorf("the provider was told at %v", left)
-				}
 				if h := s.health.View()[0]; h.Skip != "" {
 					t.Errorf("health %+v", h)
 				}
 				synctest.Wait()
+				if left := s.peers[0].departures(); (c.took == leaves || c.name == "settle, too long") != (len(left) == 1) {
+					t.Errorf("the provider was told at %v", left)
+				}
 				s.calm()
 				s.permitsBack()
 			})
