@@ -17,6 +17,7 @@ import (
 
 type recordsCmd struct {
 	Export recordsExportCmd `cmd:"" help:"Write the records of requests as JSON lines or CSV."`
+	Audit  recordsAuditCmd  `cmd:"" help:"Compute every bill anew from its record, and compare."`
 }
 
 // wantedFlags choose records.

@@ -283,3 +283,43 @@ func TestCell(t *testing.T) {
 		}
 	}
 }
+
+func TestRecordsAudit(t *testing.T) {
+	h := newHouse(t)
+	job := h.key(t, "nightly job")
+	at := time.Date(2026, 11, 30, 12, 0, 0, 0, seoul)
+	said := answered("gen-2", job, "acme", "c/d", at.Add(time.Second))
+	said.Usage.Cost = "0.000147"
+	h.record(t, answered("gen-1", job, "local-gpu", "a/b", at), said)
+	out := h.must(t, "records", "audit")
+	want := `2 records and 2 sums of days checked: all as they should be
+
+ENDPOINT  RECORDS  BILLED AS REPORTED  REPORTED      BY ITS PRICE LIST  DIFFERENCE
+acme:c/d  1        0                   0.15435 KRW   0.147              +5 %
+`
+	if d := cmp.Diff(strings.Join(strings.Fields(want), " "), strings.Join(strings.Fields(out), " ")); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	wrong := answered("gen-3", job, "local-gpu", "a/b", at.Add(24*time.Hour))
+	wrong.Bill.Cost++
+	h.record(t, wrong)
+	code, out, errs := h.hearth("records", "audit")
+	if code != 1 || errs != "hearth: 1 difference\n" || !strings.HasPrefix(out, "record gen-3: cost 0.045000001 KRW, computed 0.045\n3 records and 3 sums of days checked: 1 difference\n") {
+		t.Errorf("%d %q\n%s", code, errs, out)
+	}
+	if code, out, _ := h.hearth("records", "audit", "--to", "2026-11-30"); code != 0 || !strings.HasPrefix(out, "2 records and 2 sums") {
+		t.Errorf("%d %s", code, out)
+	}
+	code, out, _ = h.hearth("records", "audit", "--json", "--from", "2026-12-01")
+	wantJSON := `{"difference":{"what":"record gen-3","says":"cost 0.045000001 KRW, computed 0.045","id":"gen-3"}}
+{"audit":{"records":1,"findings":1,"sums":1,"reported":[]}}
+`
+	if code != 1 || out != wantJSON {
+		t.Errorf("%d %s", code, out)
+	}
+	for _, c := range [][]string{{"--from", "2026-11-30T00:00:00Z"}, {"--to", "today"}, {"--key", "nobody"}} {
+		if code, _, errs := h.hearth(append([]string{"records", "audit"}, c...)...); code != 1 || errs == "" {
+			t.Errorf("%v: %d %q", c, code, errs)
+		}
+	}
+}

@@ -136,6 +136,43 @@ func (r *Records) Each(ctx context.Context, w Wanted, fn func(raw []byte, g *hea
 	}, tick)
 }
 
+// Finding is something that an audit found to be wrong, Audited what it went through.
+type (
+	Finding = ledger.Finding
+	Audited = ledger.Audited
+)
+
+// Audit checks the bills of the wanted records, their rows and the sums of days: see ledger.Audit. From and To must be days:
+// sums are of whole ones.
+func (r *Records) Audit(ctx context.Context, w Wanted, found func(Finding), tick func(rows int)) (Audited, error) {
+	f, err := r.days(w)
+	if err != nil {
+		return Audited{}, err
+	}
+	return ledger.Audit(ctx, r.store, f, found, tick)
+}
+
+// CountDays is how many rows of the table Audit will go through.
+func (r *Records) CountDays(ctx context.Context, w Wanted) (int, error) {
+	f, err := r.days(w)
+	if err != nil {
+		return 0, err
+	}
+	return r.store.Count(ctx, f)
+}
+
+// days is filter for whole days.
+func (r *Records) days(w Wanted) (store.Filter, error) {
+	for field, text := range map[string]string{"from": w.From, "to": w.To} {
+		if _, err := time.Parse(time.DateOnly, text); text != "" && err != nil {
+			return store.Filter{}, hearth.Invalid(field, "%.40q is not a day, such as 2026-11-30", text)
+		}
+	}
+	f, err := r.filter(w)
+	f.From, f.To, f.FirstDay, f.LastDay = time.Time{}, time.Time{}, w.From, w.To
+	return f, err
+}
+
 // KeyName is what a key is called, "" if it is no more.
 func (r *Records) KeyName(id string) string {
 	for i := range r.keys {
