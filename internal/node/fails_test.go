@@ -130,3 +130,29 @@ func TestInfer_KeptConnectionCloses(t *testing.T) {
 		})
 	}
 }
+
+// An engine that is done is free, however long the end of its answer takes to the gateway.
+func TestInfer_EngineIsDone(t *testing.T) {
+	engine := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", fmt.Sprint(readAhead+1))
+		_, _ = w.Write(make([]byte, readAhead+1)) // one byte more than is read ahead of the gateway
+	}
+	bubble(t, setup{engine: engine, stall: 10 * time.Second}, func(t *testing.T, w *world) {
+		l, err := w.lease(w.a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := w.post(t.Context(), l, chat, strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		wait(5 * time.Second)
+		if n := w.inflight(0); n != 0 {
+			t.Errorf("%d in flight", n)
+		}
+		if n, err := io.Copy(io.Discard, resp.Body); err != nil || n != readAhead+1 {
+			t.Errorf("%d bytes, %v", n, err)
+		}
+	})
+}

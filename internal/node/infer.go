@@ -205,7 +205,7 @@ func (x *exchange) pass(ctx context.Context, resp *http.Response) {
 		if errors.Is(err, io.EOF) {
 			return
 		}
-		if err != nil && (ctx.Err() != nil || x.died()) && x.r.Context().Err() == nil {
+		if err != nil && (ctx.Err() != nil || x.died()) { // if it was the gateway that left, nobody hears of it
 			h.Set(headStatus, string(hearth.SkipFailed))
 			return
 		}

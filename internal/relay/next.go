@@ -28,7 +28,7 @@ const reloadTime = time.Second
 
 // overtaken is the relay that a failed request is to be given to, nil = it stays as it is.
 func (r *Relay) overtaken(ctx context.Context, x *exchange) *Relay {
-	if !x.tally.overtaken || r.enough(x) {
+	if !x.tally.overtaken {
 		return nil
 	}
 	t := time.NewTimer(reloadTime)
