@@ -64,7 +64,7 @@ func TestServer_Generation(t *testing.T) {
 	want := map[string]any{
 		"id": id, "model": qwen, "provider_name": "Acme AI", "api_type": "completions", "streamed": false, "cancelled": false, "is_byok": false,
 		"http_referer": "https://app.example/x", "title": "내 앱", "user_agent": "curl/8", "finish_reason": "stop", "currency": "KRW",
-		"endpoint_id": "acme:" + qwen, "http_status": 200.0, "error_type": nil, "data_region": "global", "usage_source": "upstream",
+		"endpoint_id": "acme:" + qwen, "http_status": 200.0, "error_type": nil, "data_region": "global", "usage_source": "upstream", "unbilled_events": 0.0,
 		"requested_models": []any{qwen}, "dropped": []any{}, "notes": []any{},
 	}
 	for k, v := range want {

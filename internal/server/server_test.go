@@ -114,7 +114,7 @@ func TestGenerationJSON(t *testing.T) {
 	empty := keys(&hearth.Generation{ID: "gen-1"})
 	full := keys(&hearth.Generation{
 		ID: "gen-1", Model: "a/b", Provider: "Acme AI", Endpoint: "acme:a/b", UpstreamID: "u", FinishReason: "stop", NativeFinish: "stop", Origin: "o",
-		Requested: []string{"a/b"}, FirstToken: time.Second, Generating: 2 * time.Second, Duration: 3 * time.Second, HTTP: 200,
+		Requested: []string{"a/b"}, Unbilled: 4, FirstToken: time.Second, Generating: 2 * time.Second, Duration: 3 * time.Second, HTTP: 200,
 		Usage: hearth.Usage{PromptTokens: 10, CompletionTokens: 5, CachedTokens: 2, ReasoningTokens: 1, Reported: true},
 		Bill: hearth.Bill{Cost: 1, Currency: "KRW", Tariff: "above 5", Reported: true, ListIn: "USD", Rate: decimal.New(1390, 0), Upstream: decimal.New(123, -12),
 			List: &hearth.Price{Prompt: decimal.New(1, -6), CacheRead: decimal.New(2, 0), CacheWrite: decimal.New(3, 0), Reasoning: decimal.New(4, 0), Image: decimal.New(5, 0), Request: decimal.New(6, 0)}},
@@ -126,7 +126,7 @@ func TestGenerationJSON(t *testing.T) {
 	}
 	for k, want := range map[string]any{
 		"latency": 1000.0, "generation_time": 2000.0, "duration": 3000.0, "usage": 0.000000001, "total_cost": 0.000000001, "native_tokens_cached": 2.0,
-		"native_tokens_reasoning": 1.0, "usage_source": "upstream", "cache_discount": nil, "router": nil,
+		"native_tokens_reasoning": 1.0, "usage_source": "upstream", "unbilled_events": 4.0, "cache_discount": nil, "router": nil,
 	} {
 		if full[k] != want {
 			t.Errorf("%s = %v, want %v", k, full[k], want)
