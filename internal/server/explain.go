@@ -4,6 +4,8 @@ import (
 	"math"
 	"net/http"
 
+	"github.com/shopspring/decimal"
+
 	"myip.co.kr/hearth"
 	"myip.co.kr/hearth/internal/chain"
 	"myip.co.kr/hearth/internal/relay"
@@ -128,8 +130,10 @@ func (s *Server) expected(in *chain.Input, c hearth.Candidate) Cost {
 	j.PromptTokens, j.CompletionTokens = chain.Expect(*in, c)
 	p := &e.TariffAt(j.PromptTokens, in.Now).Price
 	j.Prompt, j.Completion = p.Prompt.String(), p.Completion.String()
-	const most = math.MaxInt64 / 2
-	nanos := math.Round(e.Expected(in.Now, j.PromptTokens, j.CompletionTokens, q.Images) * 1e9)
-	j.Expected = hearth.Nano(min(max(nanos, 0), most))
+	tokens := p.Prompt.Mul(decimal.NewFromInt(int64(j.PromptTokens))).Add(p.Completion.Mul(decimal.NewFromInt(int64(j.CompletionTokens))))
+	var err error
+	if j.Expected, err = hearth.NanoFromDecimal(tokens.Shift(-6).Add(p.Image.Mul(decimal.NewFromInt(int64(q.Images)))).Add(p.Request)); err != nil {
+		j.Expected = math.MaxInt64 // more than money can say
+	}
 	return j
 }
