@@ -11,11 +11,12 @@ FUZZTIME ?= 10s
 COUNT    ?= 6
 PKG      ?= ./...
 BASE     ?=
+KILLS    ?= 50
 
-.PHONY: help build test race fuzz bench bench-e2e lint fmt check docs clean
+.PHONY: help build test race fuzz crash crash-mutants bench bench-e2e lint fmt check docs clean
 
 help: ## print this list
-	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## compile hearth into bin/
 	go build -trimpath -o $(BIN)/hearth ./cmd/hearth
@@ -33,6 +34,14 @@ fuzz: ## run every fuzz target for FUZZTIME (10s)
 			go test -run='^$$' -fuzz="^$$name\$$" -fuzztime=$(FUZZTIME) "./$$(dirname "$$file")" </dev/null; \
 		done; \
 	done
+
+crash: ## kill the gateway KILLS times (50) under load and reconcile its records with what a client was told
+	@mkdir -p $(BIN)
+	go test -c -o $(BIN)/crash.test ./test/crash
+	cd test/crash && $(CURDIR)/$(BIN)/crash.test -test.v -test.timeout 30m -test.run '^TestCrash$$' -kills $(KILLS)
+
+crash-mutants: ## break the records in several ways, one after the other, and look whether the tests notice
+	test/crash/mutants.sh
 
 bench: ## run the micro-benchmarks COUNT times into bin/bench.txt; BASE=old.txt compares
 	@mkdir -p $(BIN)
