@@ -199,6 +199,20 @@ func TestLeave(t *testing.T) {
 		h.close()
 		told(t, events, "the engine is gone")
 	})
+	bubble(t, "who uses it for too long knows that it is lost before it is known whether it goes on", func(t *testing.T) {
+		h := newHouse(t, &gpu{clings: true, stops: time.Minute}, keep)
+		l, _ := h.lease(h.a)
+		begin := time.Now()
+		gone := make(chan time.Time, 1)
+		l.OnGone(func() { gone <- time.Now() })
+		if err := h.Fleet.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if took := (<-gone).Sub(begin); took != cutGrace {
+			t.Errorf("told after %v", took)
+		}
+		l.Release()
+	})
 	bubble(t, "one that is only starting is stopped", func(t *testing.T) {
 		h := newHouse(t, &gpu{load: time.Minute}, keep)
 		a := h.ask(t.Context(), h.a, time.Hour)

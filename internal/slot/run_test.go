@@ -81,7 +81,11 @@ func TestReloadedDriver(t *testing.T) {
 			c := h.reload([]string{"a", "b"}, func(s *hearth.Slot) { s.Command, s.Queue = []string{line}, i })
 			l, _ := h.lease(c.Slots[0])
 			l.Release()
-			h.order(Sleep, c.Slots[0])
+			if i == 0 {
+				h.gpu.engine().die(nil)
+			} else {
+				h.order(Sleep, c.Slots[0])
+			}
 			pass(time.Second)
 		}
 		if d := cmp.Diff([]string{"made for one, starts one", "made for one, starts one", "made for two, starts two"}, by); d != "" || made != 4 {
@@ -183,6 +187,19 @@ func TestWatched(t *testing.T) {
 		pass(time.Hour)
 		h.state(h.a, hearth.SlotReady)
 		h.close()
+	})
+	bubble(t, "nor when its word comes just then", func(t *testing.T) {
+		n := &node{}
+		e := (&gpu{t: t}).make(&hearth.Slot{Model: &hearth.Model{}})
+		e.obeys.Store(true)
+		ended, end := context.WithCancel(t.Context())
+		end()
+		for range 5000 {
+			if _, err := (&run{node: n}).probe(ended, e); !errors.Is(err, errNoAnswer) {
+				t.Fatal(err)
+			}
+		}
+		n.runs.Wait()
 	})
 	bubble(t, "what it said of itself before it was ready again does not count", func(t *testing.T) {
 		h := newHouse(t, &gpu{})
