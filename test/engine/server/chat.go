@@ -149,6 +149,9 @@ func (m *collected) delta(d delta) error {
 // stream sends the answer piece by piece.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, a *answer) error {
 	out := &events{w: w, doc: s.document("chat.completion.chunk")}
+	if a.q.Timed {
+		out.timings = a.timings
+	}
 	err := a.run(r.Context(), out)
 	switch {
 	case errors.Is(err, errGone), errors.Is(err, errStopping):
@@ -167,6 +170,8 @@ type events struct {
 	w     http.ResponseWriter
 	doc   document // what all chunks have in common
 	begun bool
+
+	timings func() *timings // those so far, to be sent with each piece; nil = nobody asked
 }
 
 func (e *events) begin() error {
@@ -176,10 +181,18 @@ func (e *events) begin() error {
 		Role    string  `json:"role"`
 		Content *string `json:"content"`
 	}{Role: "assistant"}
-	return e.chunk(choice{Delta: role}, nil)
+	return e.piece(choice{Delta: role})
 }
 
-func (e *events) delta(d delta) error { return e.chunk(choice{Delta: d}, nil) }
+func (e *events) delta(d delta) error { return e.piece(choice{Delta: d}) }
+
+// piece sends a piece of the answer.
+func (e *events) piece(c choice) error {
+	if e.timings == nil {
+		return e.chunk(c, nil)
+	}
+	return e.chunk(c, e.timings())
+}
 
 func (e *events) ping() error {
 	if !e.begun {

@@ -177,6 +177,14 @@ func TestStream(t *testing.T) {
 			t.Errorf("usage %+v", usage)
 		}
 	})
+	t.Run("with timings beside each piece", func(t *testing.T) {
+		chunks, _ := read(t, `, "stream_options": {"include_usage": true}, "timings_per_token": true`)
+		for i, c := range chunks[:len(chunks)-2] { // the role and the words
+			if c.Timings == nil || c.Timings.PredictedN < i || c.Timings.PredictedN > i+1 || c.Usage != nil {
+				t.Errorf("piece %d: %+v", i, c.Timings)
+			}
+		}
+	})
 	t.Run("a slow one shows signs of life", func(t *testing.T) {
 		p := serve(t, gguf.Model{Say: says}, "--token-delay", "1500ms", "--sse-ping-interval", "1")
 		resp := p.open("POST", "/v1/chat/completions", ask(`, "stream": true, "max_tokens": 2`))

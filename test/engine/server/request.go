@@ -46,6 +46,7 @@ type request struct {
 	Options struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
+	Timed bool `json:"timings_per_token"`
 
 	MaxTokens     number[int]     `json:"max_tokens"`
 	MaxCompletion number[int]     `json:"max_completion_tokens"`
