@@ -20,6 +20,7 @@ type Generation struct {
 	Images    int       `json:"images,omitzero"` // images in the request; an answer is charged for each
 	Attempts  []Attempt `json:"attempts,omitzero"`
 	Drops     []Drop    `json:"drops,omitzero"`
+	Local     int       `json:"local,omitzero"` // candidates of the chain that were own slots
 	Notes     []string  `json:"notes,omitzero"`
 
 	// The endpoint that answered; empty when none did.
@@ -47,6 +48,7 @@ type Generation struct {
 	Origin    string `json:"origin,omitzero"`
 	Referer   string `json:"referer,omitzero"`
 	Title     string `json:"title,omitzero"`
+	User      string `json:"user,omitzero"` // the caller's own user, by the user field of the request
 	UserAgent string `json:"user_agent,omitzero"`
 }
 

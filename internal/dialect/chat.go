@@ -326,6 +326,9 @@ func foldsTo(key []byte, name string) bool {
 	return string(key) != name && strings.EqualFold(string(key), name)
 }
 
+// User is the user field of the request, "" if it has none.
+func (c *Chat) User() string { return c.user }
+
 // key is a member's key without quotes and escapes.
 func (c *Chat) key(m *member) []byte { return unquote(c.raw[m.key:m.keyEnd]) }
 

@@ -42,6 +42,7 @@ func encode(g *hearth.Generation) ([]byte, error) {
 		o.name("drops")
 		o.array(len(g.Drops), func(i int) { o.drop(&g.Drops[i]) })
 	}
+	o.numIf("local", int64(g.Local))
 	if g.Notes != nil {
 		o.list("notes", g.Notes)
 	}
@@ -64,6 +65,7 @@ func encode(g *hearth.Generation) ([]byte, error) {
 	o.strIf("origin", g.Origin)
 	o.strIf("referer", g.Referer)
 	o.strIf("title", g.Title)
+	o.strIf("user", g.User)
 	o.strIf("user_agent", g.UserAgent)
 	o.close()
 	return o.b, nil

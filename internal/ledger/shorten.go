@@ -36,7 +36,7 @@ func shorten(g *hearth.Generation) *hearth.Generation {
 			*text = clip(*text)
 		}
 	}
-	for _, text := range []*string{&s.UpstreamID, &s.FinishReason, &s.NativeFinish, &s.Origin, &s.Referer, &s.Title, &s.UserAgent} {
+	for _, text := range []*string{&s.UpstreamID, &s.FinishReason, &s.NativeFinish, &s.Origin, &s.Referer, &s.Title, &s.User, &s.UserAgent} {
 		*text = clip(*text)
 	}
 	return &s
