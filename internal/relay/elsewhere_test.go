@@ -81,6 +81,7 @@ func TestElsewhere(t *testing.T) {
 		{"it is lost before the first text", far{does: farAnswer(200, ": hello\n\n", lost)}, "slot_failed 200", hearth.BlameNobody, false, ""},
 		{"it is lost in the middle", far{does: farAnswer(200, word("a"), lost)}, "200", hearth.BlameNobody, false, "gpu-2 does not answer"},
 		{"its engine does not answer", far{does: farAnswer(502, `{"error":{"message":"the engine does not answer"}}`, io.EOF)}, "502 200", hearth.BlameEndpoint, true, ""},
+		{"its engine breaks off in the middle", far{does: farAnswer(200, word("a"), io.ErrUnexpectedEOF)}, "200", hearth.BlameEndpoint, true, "cut off"},
 		{"it waits longer than the first-byte limit", far{waits: 40 * time.Second, does: farAnswer(200, word("a")+lastWord, io.EOF)}, "200", hearth.BlameNobody, false, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
