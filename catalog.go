@@ -78,10 +78,11 @@ type Endpoint struct {
 	Priority      int    // lower is tried first; local 0, external 50 unless configured
 	List          Price  // in Provider.Currency, before rate and margin
 	Rate          decimal.Decimal
-	Price         Price // in the billing currency, List × Rate × (1 + margin), exact; set by Seal
-	Context       int   // window in tokens, 0 = unknown
-	MaxOutput     int   // largest completion in tokens, 0 = unknown
-	ImageTokens   int   // what one image counts as in the prompt estimate
+	Margin        decimal.Decimal // OwnMargin, else the provider's; set by Seal
+	Price         Price           // in the billing currency, List × Rate × (1 + margin), exact; set by Seal
+	Context       int             // window in tokens, 0 = unknown
+	MaxOutput     int             // largest completion in tokens, 0 = unknown
+	ImageTokens   int             // what one image counts as in the prompt estimate
 	Quantization  string
 	Params        Params   // parameters it takes, 0 = not declared
 	Input         []string // kinds of input it takes ("text", "image", …), nil = not declared
@@ -91,6 +92,7 @@ type Endpoint struct {
 	Disabled      bool
 	Slot          *Slot // local endpoints only
 
+	OwnMargin *decimal.Decimal // in place of the provider's, nil = none
 	// Steps are further price lists, for long prompts or hours of the day; Seal sorts them for TariffAt.
 	Steps []Tariff
 	// Reported: the cost is what the upstream says of each answer, times rate and margin; the lists serve routing and
@@ -330,6 +332,9 @@ func (c *Catalog) sealEndpoint(i int, e *Endpoint) error {
 		e.Rate = rate
 	}
 	e.Stale = e.Provider.Currency != c.Currency && c.Stale[e.Provider.Currency]
-	e.sealTariffs(e.Rate.Mul(decimal.New(1, 0).Add(e.Provider.Margin)))
+	if e.Margin = e.Provider.Margin; e.OwnMargin != nil {
+		e.Margin = *e.OwnMargin
+	}
+	e.sealTariffs(e.Rate.Mul(decimal.New(1, 0).Add(e.Margin)))
 	return nil
 }

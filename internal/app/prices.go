@@ -67,7 +67,7 @@ func Prices(cfg *config.Config) (PriceList, error) {
 		for _, e := range m.Endpoints {
 			row := PriceRow{
 				Model: m.ID, Endpoint: e.Tag, Provider: e.Provider.Slug, Local: e.Local(), Disabled: e.Disabled, Reported: e.Reported,
-				Price: amounts(e.Price), List: amounts(e.List), ListIn: e.Provider.Currency, Rate: e.Rate, Margin: e.Provider.Margin,
+				Price: amounts(e.Price), List: amounts(e.List), ListIn: e.Provider.Currency, Rate: e.Rate, Margin: e.Margin,
 			}
 			list.Prices = append(list.Prices, row)
 			for i := range e.Steps {

@@ -166,8 +166,8 @@ func (c *Config) addProvider(cat *hearth.Catalog, models map[string]*hearth.Mode
 		cat.Endpoints = append(cat.Endpoints, &hearth.Endpoint{
 			Model: models[o.Model], Provider: provider, Tag: offerTag(p, o),
 			UpstreamModel: orElse(o.UpstreamModel, o.Model), Priority: o.Priority, List: o.Price.price(), Steps: o.Price.steps(),
-			Reported: o.Price != nil && o.Price.Reported,
-			Context:  o.Context, MaxOutput: o.MaxOutput, ImageTokens: o.ImageTokens,
+			Reported: o.Price != nil && o.Price.Reported, OwnMargin: o.Margin.share(),
+			Context: o.Context, MaxOutput: o.MaxOutput, ImageTokens: o.ImageTokens,
 			Quantization: strings.ToLower(o.Quantization), Disabled: o.Disabled,
 			Params: p.params(o), Input: o.Input, ToolQuality: o.ToolQuality.InexactFloat64(),
 			NoCollection: noCollection, ZDR: zdr,

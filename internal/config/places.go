@@ -215,6 +215,8 @@ type Offer struct {
 	// Price is the price list in the provider's currency, before exchange rate and margin. The word reported in its place
 	// takes what the provider says of each answer, without a list. Default: free.
 	Price *Price `yaml:"price" example:"{prompt: 0.13, completion: 0.4}"`
+	// Margin is added to the price of this model. Default: the provider's.
+	Margin *Margin `yaml:"margin" min:"-100%" max:"10000%" example:"2%"`
 	// Disabled takes the offer out of every chain.
 	Disabled bool `yaml:"disabled" default:"false"`
 }

@@ -166,6 +166,14 @@ func parseHours(text string) (from, to time.Duration, ok bool) {
 	return clock(m[1], m[2]), clock(m[3], m[4]), true
 }
 
+// share is the margin, nil if there is none.
+func (m *Margin) share() *decimal.Decimal {
+	if m == nil {
+		return nil
+	}
+	return &m.Decimal
+}
+
 // maxSteps bounds the steps of one price list: each is looked at in every request.
 const maxSteps = 32
 

@@ -98,6 +98,7 @@ providers:
     models:
       - {model: google/gemma, price: {prompt: 0.1, completion: 0.4, cache_read: 0.025, image: 0.001, request: 0.0001}}
       - {model: google/gemma, variant: fp8, price: {prompt: 0.1, completion: 0.4, cache_write: 0.2, reasoning: 1}}
+      - {model: google/gemma, variant: own, margin: 0%, price: {prompt: 0.1, completion: 0.4, steps: [{above: 5, prompt: 1}]}}
   - slug: won
     base_url: https://won.example
     currency: KRW
@@ -113,6 +114,7 @@ providers:
 	want := map[string]hearth.Price{
 		"acme:google/gemma":     hearth.Price{Prompt: n("0.1"), Completion: n("0.4"), CacheRead: n("0.025"), CacheWrite: n("0.1"), Reasoning: n("0.4"), Image: n("0.001"), Request: n("0.0001")}.Times(factor),
 		"acme/fp8:google/gemma": hearth.Price{Prompt: n("0.1"), Completion: n("0.4"), CacheRead: n("0.1"), CacheWrite: n("0.2"), Reasoning: n("1")}.Times(factor),
+		"acme/own:google/gemma": hearth.Price{Prompt: n("0.1"), Completion: n("0.4"), CacheRead: n("0.1"), CacheWrite: n("0.1"), Reasoning: n("0.4")}.Times(n("1390.1")),
 		"won:google/gemma":      {Prompt: n("40"), Completion: n("200"), CacheRead: n("40"), CacheWrite: n("40"), Reasoning: n("200")},
 	}
 	got := map[string]hearth.Price{}
@@ -121,6 +123,14 @@ providers:
 	}
 	if d := cmp.Diff(want, got, cmp.Comparer(decimalsEqual)); d != "" {
 		t.Errorf("prices (-want +got):\n%s", d)
+	}
+	for i, want := range []string{"0.05", "0.05", "0", "0"} {
+		if e := cat.Endpoints[i]; !e.Margin.Equal(n(want)) {
+			t.Errorf("%s has the margin %s, want %s", e.ID, e.Margin, want)
+		}
+	}
+	if got := cat.Endpoints[2].TariffAt(6, time.Time{}).Price.Prompt; !got.Equal(n("1390.1")) {
+		t.Errorf("the step of an offer with a margin of its own is at %s", got)
 	}
 	if got := cat.Providers[0].BaseURL; got != "https://acme.example/v1" {
 		t.Errorf("base URL %q keeps its final slash", got)

@@ -166,6 +166,9 @@ func (w *warner) offer(path string, o *Offer) {
 		w.add(path+".price", "has no list beside reported: it counts as free where endpoints are sorted by price or bounded by max_price, and no key's limit holds there",
 			"write {reported: true, prompt: …, completion: …}")
 	}
+	if o.Margin != nil && o.Margin.IsNegative() {
+		w.add(path+".margin", "is negative: calls are billed below cost", "")
+	}
 	if o.Context == 0 {
 		w.add(path+".context", "is not set: prompts that do not fit are sent all the same", "write the context window in tokens")
 	}

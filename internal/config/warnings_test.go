@@ -68,6 +68,7 @@ func TestWarnings(t *testing.T) {
 			"x:3: providers[0].models[0].price: is not set: callers pay nothing for it",
 			"x:3: providers[0].models[0].context: is not set",
 		}},
+		{"a negative margin for one model", with("context: 8192", "context: 8192, margin: -1%"), []string{"x:3: providers[0].models[0].margin: is negative: calls are billed below cost"}},
 		{"a reported price without a list", with("price: {prompt: 1, completion: 1}", "price: reported"), []string{"x:3: providers[0].models[0].price: has no list beside reported"}},
 		{"a reported price with a list", with("price: {prompt: 1, completion: 1}", "price: {reported: true, prompt: 1, completion: 0}"), nil},
 		{"precisions nobody can ask for", whole(slot+", quantization: Q4_K_M", strings.Replace(provider, "context: 8192", "context: 8192, quantization: awq", 1)), []string{

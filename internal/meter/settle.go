@@ -45,7 +45,7 @@ func Settle(e *hearth.Endpoint, u hearth.Usage, o Outcome) (hearth.Bill, error) 
 	b := hearth.Bill{
 		Currency: o.Currency,
 		Tariff:   t.Name, List: &t.List, ListIn: e.Provider.Currency,
-		Rate: e.Rate, Margin: e.Provider.Margin, Reported: e.Reported,
+		Rate: e.Rate, Margin: e.Margin, Reported: e.Reported,
 	}
 	if u.Reported && !u.Valid() {
 		return b, fmt.Errorf("settle %s: %w", e.ID, ErrUsage)

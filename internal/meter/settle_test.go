@@ -81,6 +81,8 @@ func TestSettle(t *testing.T) {
 		{"no completion tokens", acme, hearth.Usage{PromptTokens: 1000, Reported: true}, Outcome{Finish: "stop"}, "0", "0", "0"},
 		{"finish reason error", local, thousand, Outcome{Finish: "error"}, "0", "0", "0"},
 		{"failed chain", local, thousand, Outcome{Failed: true}, "0", "0", "0"},
+		{"a margin of its own", sealed(&hearth.Endpoint{List: simple("1", "1"), OwnMargin: new(dec("0.5")), Provider: &hearth.Provider{Currency: "USD", Margin: dec("0.055")}}, "1000"), thousand,
+			Outcome{Finish: "stop"}, "1.65", "1.5", "0.0011"},
 		{"half rounds down to even", endpoint("KRW", "1", "0", simple("0", "0.0005")),
 			hearth.Usage{CompletionTokens: 1, Reported: true}, Outcome{}, "0", "0", "0.0000000005"},
 		{"half rounds up to even", endpoint("KRW", "1", "0", simple("0", "0.0015")),
@@ -101,7 +103,7 @@ func TestSettle(t *testing.T) {
 				t.Errorf("upstream cost %s, want %s", b.Upstream, c.up)
 			}
 			if b.Currency != "KRW" || b.ListIn != c.e.Provider.Currency || *b.List != c.e.List ||
-				!b.Rate.Equal(c.e.Rate) || !b.Margin.Equal(c.e.Provider.Margin) {
+				!b.Rate.Equal(c.e.Rate) || !b.Margin.Equal(c.e.Margin) {
 				t.Errorf("bill does not carry how it was made: %+v", b)
 			}
 		})

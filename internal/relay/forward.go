@@ -75,7 +75,7 @@ func (r *Relay) target(x *exchange, e *hearth.Endpoint, limit int) dialect.Targe
 		if p.Currency == "USD" {
 			dollar = e.Rate
 		}
-		to.Provider, to.Rate = &x.chat.Prefs, dollar.Mul(decimal.NewFromInt(1).Add(p.Margin))
+		to.Provider, to.Rate = &x.chat.Prefs, dollar.Mul(decimal.NewFromInt(1).Add(e.Margin))
 	}
 	return to
 }
