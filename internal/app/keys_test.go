@@ -72,6 +72,7 @@ providers:
 
 // TestKeys_Spent: the command shows what a running gateway has billed.
 func TestKeys_Spent(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t, "")
 	r := w.chat(ask(qwen, `,"provider":{"only":["acme"]}`))
 	usage, _ := r.document(t)["usage"].(map[string]any)

@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"flag"
 	"os"
 	"strings"
 	"testing"
@@ -17,5 +18,19 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("GORACE", strings.TrimSpace(os.Getenv("GORACE")+" atexit_sleep_ms=0")); err != nil {
 		panic(err)
 	}
+	together()
 	os.Exit(m.Run())
+}
+
+// together has four tests run at once, unless -parallel says otherwise: most of their time they wait for engines.
+func together() {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if given {
+		return
+	}
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
 }

@@ -53,6 +53,7 @@ var harmless = [][]string{
 
 // TestReload_UnderLoad: no request fails for a reload, and every stream comes to its end.
 func TestReload_UnderLoad(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t, "")
 	w.chat(ask(gemma, "")) // the engine is there
 	ctx, stop := context.WithCancel(t.Context())
@@ -91,6 +92,7 @@ func TestReload_UnderLoad(t *testing.T) {
 
 // A model that is taken away while an answer streams: the stream ends as it would have, under the price it began with.
 func TestReload_RemovedModel(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t, "", `"--tokens-per-second","0"`, `"--tokens-per-second","40"`)
 	w.acme.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/control", strings.NewReader(`{"tokens_per_second":40}`)))
 	for _, c := range []struct{ name, model string }{
@@ -130,6 +132,7 @@ func TestReload_RemovedModel(t *testing.T) {
 
 // A slot that gets another name, or another place: who waits in its queue waits for the new one.
 func TestReload_MovedSlot(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t, "", `"--tokens-per-second","0"`, `"--tokens-per-second","40"`)
 	eventually(t, "the engine is there", func() bool { return w.chat(ask(gemma, `,"max_tokens":1`)).status == 200 })
 	var asked sync.WaitGroup
@@ -177,6 +180,7 @@ func (w *world) streaming(body string) *http.Response {
 
 // A file that cannot be used changes nothing, and everybody hears of it.
 func TestReload_BadFile(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t, "")
 	before := w.app.Catalog()
 	notices := func() string {
@@ -217,6 +221,7 @@ func TestReload_BadFile(t *testing.T) {
 
 // What can be changed is, although something else needs a restart.
 func TestReload_Restart(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t, "")
 	for range 2 { // it is said again each time
 		changes := w.reload("currency: KRW", "listen: \":1\"\ncurrency: KRW", "name: Beta Cloud", "name: Beta")
@@ -237,6 +242,7 @@ func TestReload_Restart(t *testing.T) {
 
 // Two reloads at once: one of them holds in the end, as a whole.
 func TestReload_TwoAtOnce(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t, "")
 	for i := range 10 {
 		var both sync.WaitGroup
@@ -264,6 +270,7 @@ func TestReload_TwoAtOnce(t *testing.T) {
 
 // While the gateway shuts down nothing is changed any more, and what is not ready stays so.
 func TestReload_Shutdown(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t, "", "lame_duck: 0s, grace: 5s", "lame_duck: 300ms, grace: 5s")
 	s := w.streaming(ask(gemma, `,"stream":true,"max_tokens":20`))
 	defer s.Body.Close()

@@ -127,6 +127,7 @@ var fieldErrors = []badBody{
 }
 
 func TestServer_BadInput(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t, "")
 	for _, c := range slices.Concat(syntaxErrors, fieldErrors) {
 		t.Run(c.name, func(t *testing.T) {
@@ -196,6 +197,7 @@ func (w *world) untouched(t *testing.T) {
 }
 
 func TestServer_BodySize(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t, "request: {max_body: 64KiB}")
 	big := with(`"x":"` + strings.Repeat("y", 64<<10) + `"`)
 	want := badBody{says: "request.max_body", status: 413, typ: "payload_too_large"}
@@ -233,6 +235,7 @@ func TestServer_BodySize(t *testing.T) {
 
 // TestServer_OddButGood are bodies that look bad and must go through as they are.
 func TestServer_OddButGood(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t, "")
 	for _, c := range []struct{ name, body, forwarded string }{
 		{"lone surrogate in content", `{"model":"` + qwen + `","messages":[{"role":"user","content":"\ud800"}]}`, `"content":"\ud800"`},

@@ -67,6 +67,7 @@ func askAll(more string, models ...string) string {
 }
 
 func TestServer_ChainOfAKey(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t, "")
 	for _, c := range []struct {
 		name   string
@@ -89,6 +90,7 @@ func TestServer_ChainOfAKey(t *testing.T) {
 }
 
 func TestServer_ChainResidentFirst(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t, "")
 	w.explained(t, "nobody is resident", w.user, askAll("", exaone, gemma))
 	if r := w.chat(ask(gemma, "")); r.header.Get("X-MyIP-Provider") != "MyIP Local GPU" {
@@ -139,6 +141,7 @@ func TestServer_ChainAfterFailures(t *testing.T) {
 
 // TestServer_Measured checks that what requests show is what the lists and the chain tell, and sort by.
 func TestServer_Measured(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t, "")
 	for _, slug := range []string{"acme", "beta", "beta"} {
 		r := w.chat(ask(qwen, `,"stream":true,"provider":{"only":["`+slug+`"]}`))

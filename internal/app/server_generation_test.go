@@ -52,6 +52,7 @@ func responses(record map[string]any) []string {
 }
 
 func TestServer_Generation(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t, "")
 	r := w.chat(ask(qwen, ""), "HTTP-Referer: https://app.example/x", "X-Title: 내 앱", "User-Agent: curl/8")
 	id := r.header.Get("X-Generation-Id")
@@ -89,6 +90,7 @@ func TestServer_Generation(t *testing.T) {
 }
 
 func TestServer_GenerationAccess(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t, "")
 	other, _, err := w.app.Accounts.Create(t.Context(), hearth.Key{Name: "other"})
 	if err != nil {
@@ -125,6 +127,7 @@ func TestServer_GenerationAccess(t *testing.T) {
 }
 
 func TestServer_GenerationResponses(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t, "")
 	local, acme := "local-gpu/gpu-1:"+gemma, "acme:"+gemma
 	long := `{"model":"` + gemma + `","messages":[{"role":"user","content":"` + strings.Repeat("긴 문장입니다. ", 3000) + `"}]`
@@ -204,6 +207,7 @@ func TestServer_GenerationResponses(t *testing.T) {
 }
 
 func TestServer_Chain(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t, "")
 	body := `{"models":["` + gemma + `","` + exaone + `","no/such"],"messages":[{"role":"user","content":"hi"}]}`
 	r := w.call("POST", "/api/v1/chain", body, "Authorization: Bearer "+w.user)

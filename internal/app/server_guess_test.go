@@ -7,6 +7,7 @@ import (
 
 // Guessing keys is slowed down for who guesses, and for nobody else at the same address.
 func TestServer_GuessingKeys(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t, "")
 	statuses := map[int]int{}
 	for i := range 30 {

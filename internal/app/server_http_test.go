@@ -18,6 +18,7 @@ import (
 )
 
 func TestServer_Unauthorised(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t, "")
 	disabled, key, err := w.app.Accounts.Create(t.Context(), hearth.Key{Name: "gone"})
 	if err != nil {
@@ -61,6 +62,7 @@ func TestServer_Unauthorised(t *testing.T) {
 }
 
 func TestServer_UnauthorisedBody(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t, "")
 	t.Run("64 MiB with a length are not read", func(t *testing.T) {
 		before := w.read.Load()
@@ -143,6 +145,7 @@ func dial(t *testing.T, w *world) net.Conn {
 }
 
 func TestServer_GenerationID(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t, "")
 	id := regexp.MustCompile(`^gen-[0-9A-HJKMNP-TV-Z]{26}$`)
 	seen := map[string]bool{}
@@ -207,6 +210,7 @@ func (w *world) raw(t *testing.T, request string) string {
 }
 
 func TestServer_Routes(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t, "")
 	t.Run("unknown", func(t *testing.T) {
 		for _, path := range []string{"/", "/api/v1", "/api/v1/nothing", "/api/v2/models", "/v1/chat/completions/x", "/api/v1/models/a/b/c/endpoints", "/한글%00%1b"} {
@@ -298,6 +302,7 @@ func TestServer_CORS(t *testing.T) {
 }
 
 func TestServer_Ready(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t, "")
 	if r := w.call("GET", "/health", ""); r.status != 200 || string(r.body) != `{"status":"ok"}` {
 		t.Errorf("/health: %d %s", r.status, r.body)
@@ -320,6 +325,7 @@ func TestServer_Ready(t *testing.T) {
 
 // Whoever waits for a slot when the gateway shuts down is refused at once: the slot will not serve them.
 func TestShutdown_RefusesWaiters(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t, "")
 	got := make(chan reply, 1)
 	go func() { got <- w.chat(ask(exaone, "")) }()

@@ -67,6 +67,7 @@ func TestServer_Catalog(t *testing.T) {
 }
 
 func TestServer_Models(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t, "")
 	doc := w.call("GET", "/api/v1/models", "").document(t)
 	data := doc["data"].([]any)
@@ -106,6 +107,7 @@ func TestServer_Models(t *testing.T) {
 }
 
 func TestServer_Endpoints(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t, "")
 	r := w.call("GET", endpointsPath(gemma), "")
 	data := r.document(t)["data"].(map[string]any)
@@ -158,6 +160,7 @@ func TestServer_Endpoints(t *testing.T) {
 }
 
 func TestServer_EndpointNames(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t, "")
 	plain := w.call("GET", endpointsPath(gemma), "").body
 	for _, name := range []string{"openai/gpt-4o", "gpt-4o-mini", url.PathEscape(gemma)} {
@@ -177,6 +180,7 @@ func TestServer_EndpointNames(t *testing.T) {
 }
 
 func TestServer_EndpointStatus(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t, "")
 	want := func(model string, n ...int) {
 		t.Helper()
@@ -220,6 +224,7 @@ func TestServer_EndpointStatus(t *testing.T) {
 }
 
 func TestServer_Providers(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t, "")
 	data := w.call("GET", "/v1/providers", "").document(t)["data"].([]any)
 	var got []string

@@ -43,6 +43,7 @@ func required[V any](t *testing.T, what string, got map[string]V, fields string)
 }
 
 func TestKey(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t, "")
 	plain := w.key(t, hearth.Key{Name: "limited", Limit: 1_000_000_000, LimitReset: hearth.Daily, ExternalLimit: 500_000_000})
 	for _, path := range []string{"/key", "/auth/key"} {
@@ -94,6 +95,7 @@ func TestKey(t *testing.T) {
 }
 
 func TestActivity(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t, "timezone: Asia/Seoul\n")
 	seoul, err := time.LoadLocation("Asia/Seoul")
 	if err != nil {

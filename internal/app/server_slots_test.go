@@ -18,6 +18,7 @@ import (
 
 // TestServer_SlotEvents: a client that follows the slots sees an engine come up, and the gateway's end is not held up by it.
 func TestServer_SlotEvents(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t, "")
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
@@ -71,6 +72,7 @@ func TestServer_SlotEvents(t *testing.T) {
 
 // TestServer_Socket: on the admin socket the operator needs no key, and everybody's routes ask for one as ever.
 func TestServer_Socket(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t, "")
 	c, err := app.DialAdmin(t.Context(), w.cfg.DataDir)
 	if err != nil {
@@ -93,6 +95,7 @@ func TestServer_Socket(t *testing.T) {
 
 // TestServer_SocketEnds: with the gateway ends what is said on its admin socket, and nobody is answered there any more.
 func TestServer_SocketEnds(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t, "")
 	c, err := app.DialAdmin(t.Context(), w.cfg.DataDir)
 	if err != nil {
@@ -125,6 +128,7 @@ func TestServer_SocketEnds(t *testing.T) {
 // TestKeys_OfARunningGateway: what commands do to keys, the gateway does itself, so that it holds at once; and it is the
 // gateway's configuration that counts.
 func TestKeys_OfARunningGateway(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t, "")
 	k, err := app.OpenKeys(t.Context(), w.cfg)
 	if err != nil {
