@@ -188,6 +188,19 @@ func TestWatched(t *testing.T) {
 		h.state(h.a, hearth.SlotReady)
 		h.close()
 	})
+	bubble(t, "one that never answers is stopped all the same, while it is asked", func(t *testing.T) {
+		h := newHouse(t, &gpu{})
+		l, _ := h.lease(h.a)
+		l.Release()
+		e := h.gpu.engine()
+		e.deaf.Store(true)
+		pass(checkEvery + time.Second)
+		h.order(Sleep, h.a)
+		synctest.Wait()
+		h.state(h.a, hearth.SlotAsleep)
+		close(e.deafEnd)
+		h.close()
+	})
 	bubble(t, "nor when its word comes just then", func(t *testing.T) {
 		n := &node{}
 		e := (&gpu{t: t}).make(&hearth.Slot{Model: &hearth.Model{}})
