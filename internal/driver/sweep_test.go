@@ -43,6 +43,9 @@ func TestSweep(t *testing.T) {
 	exe := self(t)
 	t.Run("an engine that would be started the same way is adopted, and serves", func(t *testing.T) {
 		d := driversIn(t, t.TempDir())
+		if err := os.WriteFile(d.file("a", ".log"), []byte("of another start\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
 		g := newGateway(t, d.o.Dir)
 		pid, beside := g.start("start", "a"), g.start("start", "e")
 		g.start("load", "f") // on the node of e, which is not exclusive
@@ -68,6 +71,9 @@ func TestSweep(t *testing.T) {
 		}
 		if want := "listening on " + a.URL(); !slices.Contains(a.LogTail(), want) {
 			t.Errorf("no %q in %q", want, a.LogTail())
+		}
+		if slices.Contains(a.LogTail(), "of another start") {
+			t.Errorf("log %q", a.LogTail())
 		}
 		if port, err := strconv.Atoi(a.URL()[strings.LastIndex(a.URL(), ":")+1:]); err != nil || !d.ports.used[port].IsZero() {
 			t.Errorf("port of %s is not held", a.URL())
@@ -234,8 +240,12 @@ func TestSweepStops(t *testing.T) {
 		g.kill()
 		c := house(exe)
 		c.Slots[0].Command, c.Slots[0].StopGrace = []string{"sh", "-c", `trap "" TERM; echo up; while :; do sleep 1000; done`}, 50*time.Millisecond
+		begin := time.Now()
 		if got := names(swept(t, d, c)); got != "" || running(t, pid) {
 			t.Errorf("adopted are %q", got)
+		}
+		if took := time.Since(begin); took >= defaultGrace {
+			t.Errorf("its end took %v, with a grace of 50ms", took)
 		}
 	})
 	t.Run("two on one exclusive node: the later one is adopted", func(t *testing.T) {
