@@ -124,3 +124,41 @@ func TestStudioWithoutTheModel(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestUnloadsWhatIsGone: an order to unload that comes too late is carried out.
+func TestUnloadsWhatIsGone(t *testing.T) {
+	for kind, c := range map[string]struct {
+		list, loaded, gone string // the page that lists the model, while it is there and then
+		unload             string
+		status             int
+		answer             string
+	}{
+		llamaServer: {"GET /v1/models", `{"data":[{"id":"acme/tiny","status":{"value":"loaded"}}]}`, `{"data":[{"id":"acme/tiny","status":{"value":"unloaded"}}]}`,
+			"POST /models/unload", http.StatusBadRequest, `{"error":{"message":"model is not running"}}`},
+		lmStudio: {"GET /api/v1/models", `{"models":[{"key":"acme/tiny","loaded_instances":[{"id":"acme/tiny"}]}]}`, `{"models":[{"key":"acme/tiny","loaded_instances":[]}]}`,
+			"POST /api/v1/models/unload", http.StatusNotFound, `{"error":"no such instance"}`},
+		tabbyAPI: {"GET /v1/model", `{"id":"acme/tiny"}`, `{"id":"acme/other"}`,
+			"POST /v1/model/unload", http.StatusBadRequest, `{"detail":"No model is loaded"}`},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			var ordered atomic.Int32
+			o := scripted(t, kind, map[string]http.HandlerFunc{
+				c.list: func(w http.ResponseWriter, _ *http.Request) {
+					if ordered.Load() == 0 {
+						_, _ = fmt.Fprint(w, c.loaded)
+						return
+					}
+					_, _ = fmt.Fprint(w, c.gone)
+				},
+				c.unload: func(w http.ResponseWriter, _ *http.Request) {
+					ordered.Add(1)
+					w.WriteHeader(c.status)
+					_, _ = fmt.Fprint(w, c.answer)
+				},
+			})
+			if err := o.stop(t.Context(), 0, nil); err != nil || ordered.Load() != 1 {
+				t.Errorf("%v, %d orders", err, ordered.Load())
+			}
+		})
+	}
+}
