@@ -150,7 +150,7 @@ func TestWaitTogether_Money(t *testing.T) {
 		s.must(s.fleet.Order(context.Background(), slot.Order{Slot: "slot-2", Verb: slot.Wake}))
 		s.key.Limit = 2400 * 1_000_000_000
 		time.AfterFunc(time.Second, func() {
-			if !s.holds(800*1_000_000_000) {
+			if !s.holds(800 * 1_000_000_000) {
 				t.Error("nothing was left for others")
 			}
 		})
