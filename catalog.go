@@ -13,6 +13,7 @@ import (
 // once per configuration, sealed, and never changed afterwards: readers share it without locks.
 type Catalog struct {
 	Currency     string                     // ISO code of the billing currency
+	Shown        string                     // the currency in which callers see amounts, "" = the billing currency
 	DefaultModel string                     // used when a request names no model
 	Aliases      map[string]string          // other names callers may use → model id
 	Rates        map[string]decimal.Decimal // billing currency per one unit of a provider's currency

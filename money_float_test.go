@@ -28,7 +28,7 @@ var floatsAllowed = map[string]string{
 	".Endpoint.Expected":    "orders endpoints",
 	".Endpoint.Worst":       "skips what cannot be paid before the exact reservation",
 	"internal/chain.left":   "what Worst is compared with, generous by a billionth",
-	"internal/chain.amount": "shows a worst case in a message",
+	"internal/chain.builder.amount": "shows a worst case in a message",
 }
 
 // reckoning are the packages, and files of the root, that reckon with money.

@@ -46,7 +46,8 @@ type Preferences struct {
 	MaxLatency          Percentiles // seconds to the first token; likewise
 }
 
-// MaxPrice bounds the price list of an endpoint, in the billing currency: tokens per 1,000,000, images and requests
+// MaxPrice bounds the price list of an endpoint, in the currency that the caller sees until the chain is built, then in the
+// billing currency: tokens per 1,000,000, images and requests
 // each. What is not valid is not bounded.
 type MaxPrice struct {
 	Prompt, Completion, Image, Request decimal.NullDecimal

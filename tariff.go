@@ -133,7 +133,7 @@ func allDay(t Tariff) int {
 
 // Money is a currency in which amounts are shown.
 type Money struct {
-	Currency string          // ISO code; "" = the billing currency
+	Currency string          // ISO code
 	Rate     decimal.Decimal // billing currency per one unit of it; zero = it is the billing currency
 }
 
@@ -156,4 +156,28 @@ func (m Money) Append(dst []byte, n Nano) []byte {
 		return n.append(dst)
 	}
 	return append(dst, m.Of(n.Decimal()).String()...)
+}
+
+// Money is the currency in which a key sees amounts: its own, else the one that the configuration shows to all. nil = a
+// caller without a key. One without an exchange rate cannot be shown: it is the billing currency then.
+func (c *Catalog) Money(k *Key) Money {
+	shown := c.Shown
+	if k != nil && k.Currency != "" {
+		shown = k.Currency
+	}
+	if rate := c.Rates[shown]; shown != c.Currency && rate.IsPositive() {
+		return Money{shown, rate}
+	}
+	return Money{Currency: c.Currency}
+}
+
+// Times is the bound in a currency of which one unit is worth so much in another.
+func (m *MaxPrice) Times(rate decimal.Decimal) MaxPrice {
+	of := func(d decimal.NullDecimal) decimal.NullDecimal {
+		if d.Valid {
+			d.Decimal = d.Decimal.Mul(rate)
+		}
+		return d
+	}
+	return MaxPrice{of(m.Prompt), of(m.Completion), of(m.Image), of(m.Request)}
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/shopspring/decimal"
+
 	"myip.co.kr/hearth"
 	"myip.co.kr/hearth/internal/store"
 )
@@ -166,5 +168,72 @@ func TestActivity(t *testing.T) {
 		if r := w.call("GET", "/api/v1/activity"+query, "", "Authorization: Bearer "+w.admin); r.status != status {
 			t.Errorf("%s: %d %s", query, r.status, r.body)
 		}
+	}
+}
+
+// Every amount a caller sees is in the currency of the configuration, or in the key's; max_price is read in it.
+func TestShownCurrency(t *testing.T) {
+	w := startWorld(t, "api: {currency: USD}\n")
+	won := w.key(t, hearth.Key{Name: "won", Currency: "KRW", Limit: 1_000_000_000_000})
+	type answer struct {
+		Usage struct {
+			Cost    jsontext.Value `json:"cost"`
+			Details struct {
+				Currency string         `json:"currency"`
+				Prompt   jsontext.Value `json:"upstream_inference_prompt_cost"`
+				Rate     jsontext.Value `json:"exchange_rate"`
+			} `json:"cost_details"`
+		} `json:"usage"`
+	}
+	asked := func(key, more string) (a answer, id string) {
+		t.Helper()
+		r := w.call("POST", "/api/v1/chat/completions", ask(qwen, more), "Authorization: Bearer "+key)
+		if err := json.Unmarshal(r.body, &a); err != nil || r.status != 200 {
+			t.Fatalf("%d %s %v", r.status, r.body, err)
+		}
+		return a, r.header.Get("X-MyIP-Generation-Id")
+	}
+	dollars, id := asked(w.user, "")
+	krw, _ := asked(won, "")
+	cost := func(v jsontext.Value) decimal.Decimal { return decimal.RequireFromString(string(v)) }
+	if off := cost(krw.Usage.Cost).Div(decimal.NewFromInt(1390)).Sub(cost(dollars.Usage.Cost)).Abs(); dollars.Usage.Details.Currency != "USD" || krw.Usage.Details.Currency != "KRW" ||
+		off.GreaterThan(decimal.New(1, -12)) || cost(dollars.Usage.Cost).IsZero() || string(dollars.Usage.Details.Rate) != "1390" {
+		t.Errorf("in dollars %+v, in won %+v", dollars.Usage, krw.Usage)
+	}
+	if g := w.get(t, "/generation?id="+id, w.user); string(g["usage"]) != string(dollars.Usage.Cost) || string(g["currency"]) != `"USD"` || string(g["total_cost"]) != string(dollars.Usage.Cost) {
+		t.Errorf("the record says %s %s, the answer said %s", g["usage"], g["currency"], dollars.Usage.Cost)
+	}
+	if k := w.get(t, "/key", w.user); string(k["usage"]) != string(dollars.Usage.Cost) || string(k["currency"]) != `"USD"` {
+		t.Errorf("the key: %s %s", k["usage"], k["currency"])
+	}
+	if k := w.get(t, "/key", won); string(k["usage"]) != string(krw.Usage.Cost) || string(k["limit"]) != "1000" {
+		t.Errorf("the key in won: %s of %s", k["usage"], k["limit"])
+	}
+	for key, want := range map[string]string{w.user: `"prompt":"0.00000021"`, won: `"prompt":"0.0002919"`, "": `"prompt":"0.00000021"`} { // 0.20 USD and 5 per cent
+		headers := []string{"Authorization: Bearer " + key}
+		if key == "" {
+			headers = nil
+		}
+		for _, path := range []string{"/models", "/models/" + qwen + "/endpoints"} {
+			if r := w.call("GET", "/api/v1"+path, "", headers...); !strings.Contains(string(r.body), want) {
+				t.Errorf("%s: no %s in %s", path, want, r.body)
+			}
+		}
+	}
+	// 0.21 dollars are allowed, 0.2 are not; and so many won.
+	const acme = `,"provider":{"only":["acme"],"max_price":{"prompt":`
+	asked(w.user, acme+`0.21}}`)
+	asked(won, acme+`291.9}}`)
+	for key, most := range map[string]string{w.user: "0.2", won: "291.8"} {
+		if r := w.call("POST", "/api/v1/chat/completions", ask(qwen, acme+most+`}}`), "Authorization: Bearer "+key); r.status != 404 {
+			t.Errorf("max_price %s: %d %s", most, r.status, r.body)
+		}
+		r := w.call("POST", "/api/v1/chain", ask(qwen, acme+most+`}}`), "Authorization: Bearer "+key)
+		if !strings.Contains(string(r.body), "more than provider.max_price.prompt") {
+			t.Errorf("explained: %s", r.body)
+		}
+	}
+	if r := w.call("POST", "/api/v1/chain", ask(qwen, ""), "Authorization: Bearer "+w.user); !strings.Contains(string(r.body), `"prompt":"0.21","completion":"0.63","currency":"USD"`) {
+		t.Errorf("the chain's costs: %s", r.body)
 	}
 }

@@ -115,13 +115,14 @@ func (b *builder) coolingError() *hearth.Error {
 
 // creditsError is about the limit that bounds the cheapest candidate.
 func (b *builder) creditsError() *hearth.Error {
-	currency, cost := b.Views.Catalog.Currency, amount(b.failed.cheapest)
+	shown := b.Views.Catalog.Money(b.Key)
+	cost := b.amount(b.failed.cheapest)
 	if b.Left == nil || b.LeftExternal != nil && b.failed.cheapest <= left(*b.Left) {
 		return hearth.Errorf(hearth.ErrInsufficientCredits, "%s %s may still be spent at external providers and the request could cost up to %s there; lower max_tokens, raise the external limit, or use a model that own slots serve",
-			max(*b.LeftExternal, 0), currency, cost)
+			shown.Append(nil, max(*b.LeftExternal, 0)), shown.Currency, cost)
 	}
 	return hearth.Errorf(hearth.ErrInsufficientCredits, "the key has %s %s left and the request could cost up to %s; lower max_tokens or raise the key's limit",
-		max(*b.Left, 0), currency, cost)
+		shown.Append(nil, max(*b.Left, 0)), shown.Currency, cost)
 }
 
 // incapableError is about the size of the prompt if a shorter one could be served, else about what is lacking.

@@ -1,7 +1,6 @@
 package chain
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -68,7 +67,7 @@ func (b *builder) unaffordable(c *hearth.Candidate) *out {
 		return nil
 	}
 	b.failed.unaffordable(worst)
-	return &out{hearth.StageCredits, "could cost up to " + amount(worst) + ", more than what " + than, hearth.SkipOverBudget}
+	return &out{hearth.StageCredits, "could cost up to " + b.amount(worst) + ", more than what " + than, hearth.SkipOverBudget}
 }
 
 // keyBars says why the API key may not use the endpoint.
@@ -254,9 +253,10 @@ func left(n hearth.Nano) float64 {
 	return max(0, float64(n)/1e9) * (1 + 1e-9)
 }
 
-// amount prints money that was reckoned in floats: rounded up to 10⁻⁶ of the billing currency, never in exponent form.
-func amount(x float64) string {
-	return fmt.Sprint(decimal.NewFromFloat(x).RoundUp(6))
+// amount prints money that was reckoned in floats in the currency that the key sees: rounded up to 10⁻⁶ of the billing
+// currency, never in exponent form.
+func (b *builder) amount(x float64) string {
+	return b.Views.Catalog.Money(b.Key).Of(decimal.NewFromFloat(x).RoundUp(6)).String()
 }
 
 // matchesAny says whether one of the names means the endpoint: a provider's slug or display name (all of its

@@ -61,7 +61,7 @@ func (c *Config) Catalog() (*hearth.Catalog, error) { return c.CatalogAt(Rates{}
 // CatalogAt is Catalog at rates that were fetched.
 func (c *Config) CatalogAt(fetched Rates) (*hearth.Catalog, error) {
 	cat := &hearth.Catalog{
-		Currency: c.Currency, DefaultModel: c.DefaultModel,
+		Currency: c.Currency, Shown: c.API.Currency, DefaultModel: c.DefaultModel,
 		Aliases: maps.Clone(c.Aliases), Rates: map[string]decimal.Decimal{}, Stale: fetched.Stale,
 	}
 	maps.Copy(cat.Rates, c.ExchangeRates)

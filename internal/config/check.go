@@ -173,6 +173,12 @@ func (k *checker) money() {
 			k.add(path, "is the billing currency itself", "remove the line: rates say what one unit of another currency costs in "+code)
 		}
 	}
+	if shown := c.API.Currency; shown != "" {
+		k.currency("api.currency", shown)
+		if _, ok := c.ExchangeRates[shown]; !ok && shown != c.Currency && !k.bad["exchange_rates"] && !k.bad["currency"] {
+			k.add("api.currency", "has no exchange rate: "+quote(shown)+" to "+quote(c.Currency), "add exchange_rates: {"+shown+": …}, the price of one "+shown+" in "+c.Currency)
+		}
+	}
 	for i := range c.ExchangeSources {
 		k.source(at("exchange_sources", i), &c.ExchangeSources[i])
 	}

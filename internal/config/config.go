@@ -31,6 +31,8 @@ type Config struct {
 	// Currency is the billing currency, a three-letter ISO code: every cost and every price a caller sees is in it,
 	// and prices of slots are written in it.
 	Currency string `yaml:"currency" default:"USD" example:"KRW"`
+	// API says how callers see what the gateway tells them.
+	API API `yaml:"api"`
 	// Timezone is the IANA zone in which a day begins, for day totals and limits.
 	Timezone string `yaml:"timezone" default:"UTC" example:"Asia/Seoul"`
 	// DefaultModel is the model of a request that names none. Without it such a request is refused.
@@ -101,6 +103,14 @@ type Config struct {
 
 	origin origin
 	files  []string // that held secrets
+}
+
+// API is how callers see what the gateway tells them. What is kept in records stays in the billing currency.
+type API struct {
+	// Currency is that in which callers see every price and cost, and in which their max_price is read. It needs a value
+	// under exchange_rates unless it is the billing currency. Converted amounts are rounded to 10⁻¹². A key may have a
+	// currency of its own. Default: the billing currency.
+	Currency string `yaml:"currency" example:"USD"`
 }
 
 // Margin is a share on top of a price: 0.05 is five per cent.

@@ -70,6 +70,7 @@ var sections = []struct {
 	of   reflect.Type
 }{
 	{"", reflect.TypeFor[Config]()},
+	{"api", reflect.TypeFor[API]()},
 	{"exchange_sources[]", reflect.TypeFor[ExchangeSource]()},
 	{"external_limit", reflect.TypeFor[ExternalLimit]()},
 	{"local", reflect.TypeFor[Local]()},

@@ -55,6 +55,6 @@ func (a *Answer) Append(dst []byte, s *Stamp, b hearth.Bill) []byte {
 		dst = append(dst, `,"choices":[]`...)
 	}
 	dst = append(dst, `,"usage":`...)
-	dst = AppendUsage(dst, a.Usage, b)
+	dst = AppendUsage(dst, a.Usage, b, s.Shown)
 	return append(dst, '}')
 }

@@ -11,7 +11,7 @@ import (
 
 func TestAnswer(t *testing.T) {
 	head := `{"id":"gen-1","object":"chat.completion","model":"a/b","provider":"Acme"`
-	usage := `,"usage":` + string(AppendUsage(nil, hearth.Usage{}, hearth.Bill{Currency: "KRW"})) + `}`
+	usage := `,"usage":` + string(AppendUsage(nil, hearth.Usage{}, hearth.Bill{Currency: "KRW"}, hearth.Money{})) + `}`
 	for _, tt := range []struct{ name, in, want string }{
 		{"least", `{"choices":[{"message":{"content":"hi"}}]}`,
 			head + `,"created":99,"system_fingerprint":null,"choices":[{"message":{"role":"assistant","content":"hi","refusal":null},"index":0,"logprobs":null,"finish_reason":"stop","native_finish_reason":null}]`},

@@ -18,6 +18,8 @@ type Stamp struct {
 	// Tools are the names of the functions that the request offers; none = not known.
 	Tools []string
 
+	Shown hearth.Money // the currency of amounts
+
 	// Running says how the upstream was asked to tell with each chunk what has been used so far.
 	Running hearth.Running
 	// PassUsage and PassTimings: the caller asked for such counts, and sees them.
@@ -92,7 +94,7 @@ func (s *Stamp) AppendFinal(dst []byte, finish, native string, u hearth.Usage, b
 	}
 	dst = appendFinish(append(dst, "},"...), said, native)
 	dst = append(dst, `}],"usage":`...)
-	dst = AppendUsage(dst, u, b)
+	dst = AppendUsage(dst, u, b, s.Shown)
 	return append(dst, '}')
 }
 

@@ -235,9 +235,10 @@ func (r *rewriter) groq(v []byte) {
 	}
 }
 
-// AppendUsage appends the usage object: the upstream's counts, and what they cost. Amounts are JSON numbers that
-// are never rounded and never in exponent form.
-func AppendUsage(dst []byte, u hearth.Usage, b hearth.Bill) []byte {
+// AppendUsage appends the usage object: the upstream's counts, and what they cost in the currency that is shown. Amounts
+// are JSON numbers, never in exponent form; those of the billing currency are never rounded. The provider's cost and the
+// exchange rate stay as they were reckoned with.
+func AppendUsage(dst []byte, u hearth.Usage, b hearth.Bill, shown hearth.Money) []byte {
 	dst = appendInt(dst, `{"prompt_tokens":`, u.PromptTokens)
 	dst = appendInt(dst, `,"completion_tokens":`, u.CompletionTokens)
 	dst = appendInt(dst, `,"total_tokens":`, u.PromptTokens+u.CompletionTokens)
@@ -246,12 +247,15 @@ func AppendUsage(dst []byte, u hearth.Usage, b hearth.Bill) []byte {
 	dst = append(dst, `,"audio_tokens":0,"video_tokens":0}`...)
 	dst = appendInt(dst, `,"completion_tokens_details":{"reasoning_tokens":`, u.ReasoningTokens)
 	dst = append(dst, `,"image_tokens":0,"audio_tokens":0,"accepted_prediction_tokens":null,"rejected_prediction_tokens":null}`...)
-	dst = appendNano(dst, `,"cost":`, b.Cost)
+	dst = shown.Append(append(dst, `,"cost":`...), b.Cost)
 	dst = append(dst, `,"is_byok":false,"cost_details":{"currency":`...)
-	dst = appendQuoted(dst, b.Currency)
-	dst = appendNano(dst, `,"upstream_inference_cost":`, b.Cost)
-	dst = appendNano(dst, `,"upstream_inference_prompt_cost":`, b.PromptCost)
-	dst = appendNano(dst, `,"upstream_inference_completions_cost":`, b.CompletionCost)
+	if shown.Rate.IsZero() {
+		shown.Currency = b.Currency
+	}
+	dst = appendQuoted(dst, shown.Currency)
+	dst = shown.Append(append(dst, `,"upstream_inference_cost":`...), b.Cost)
+	dst = shown.Append(append(dst, `,"upstream_inference_prompt_cost":`...), b.PromptCost)
+	dst = shown.Append(append(dst, `,"upstream_inference_completions_cost":`...), b.CompletionCost)
 	dst = appendDecimal(dst, `,"provider_cost":`, b.Upstream)
 	dst = append(dst, `,"provider_currency":`...)
 	if b.ListIn == "" {
@@ -278,11 +282,6 @@ var one = decimal.New(1, 0)
 
 func appendInt(dst []byte, head string, n int64) []byte {
 	return strconv.AppendInt(append(dst, head...), n, 10)
-}
-
-func appendNano(dst []byte, head string, n hearth.Nano) []byte {
-	dst, _ = n.AppendText(append(dst, head...)) // it never fails
-	return dst
 }
 
 func appendDecimal(dst []byte, head string, d decimal.Decimal) []byte {

@@ -35,8 +35,10 @@ func (r *Relay) build(req *http.Request, x *exchange) (hearth.Chain, *hearth.Err
 		x.gen.Requested = append(x.gen.Requested, r.catalog.DefaultModel)
 	}
 	x.stamp.Model = x.gen.Requested[0] // until somebody answers
+	x.gen.User = bounded(x.chat.User())
 	for _, c := range ch.Candidates {
 		if c.Endpoint.Slot != nil {
+			x.gen.Local++
 			x.waitLeft = max(x.waitLeft, c.Endpoint.Slot.Wait)
 		}
 	}
@@ -103,6 +105,9 @@ func (r *Relay) Explain(raw []byte, key *hearth.Key) (Explained, error) {
 	chat, err := dialect.DecodeRouting(raw, estimate.JSON)
 	if err != nil {
 		return Explained{}, err
+	}
+	if shown := r.catalog.Money(key); !shown.Rate.IsZero() {
+		chat.Prefs.MaxPrice = chat.Prefs.MaxPrice.Times(shown.Rate)
 	}
 	x := Explained{In: r.input(&chat.Request, key, time.Now().In(r.opt.Zone))}
 	x.Chain, x.Err = chain.Build(x.In)

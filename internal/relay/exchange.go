@@ -53,7 +53,7 @@ func (r *Relay) begin(req *http.Request, id string, key *hearth.Key) *exchange {
 		Title: bounded(first(req.Header, "X-Title", "X-Openrouter-Title")), UserAgent: bounded(req.UserAgent()),
 		Bill: hearth.Bill{Currency: r.catalog.Currency},
 	}
-	x.stamp = dialect.Stamp{ID: x.gen.ID, Created: now.Unix()}
+	x.stamp = dialect.Stamp{ID: x.gen.ID, Created: now.Unix(), Shown: r.catalog.Money(key)}
 	return x
 }
 
@@ -64,6 +64,9 @@ func (r *Relay) read(w http.ResponseWriter, req *http.Request, x *exchange) (err
 	}
 	if x.chat, err = dialect.DecodeChat(x.body.raw, estimate.JSON); err != nil {
 		return err
+	}
+	if shown := x.stamp.Shown; !shown.Rate.IsZero() {
+		x.chat.Prefs.MaxPrice = x.chat.Prefs.MaxPrice.Times(shown.Rate)
 	}
 	return r.ledger.Reserve()
 }

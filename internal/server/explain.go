@@ -4,6 +4,7 @@ import (
 	"math"
 	"net/http"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/shopspring/decimal"
 
 	"myip.co.kr/hearth"
@@ -45,10 +46,10 @@ type Candidate struct {
 // Cost is the price list of a candidate, per 1M tokens, and what this request is expected to cost there, all in the
 // billing currency.
 type Cost struct {
-	Prompt     string      `json:"prompt"`
-	Completion string      `json:"completion"`
-	Currency   string      `json:"currency"`
-	Expected   hearth.Nano `json:"expected"`
+	Prompt     string         `json:"prompt"`
+	Completion string         `json:"completion"`
+	Currency   string         `json:"currency"`
+	Expected   jsontext.Value `json:"expected"`
 	// The tokens that the expectation is for: the estimate with its images, and the output cap or what is usual.
 	PromptTokens     int `json:"prompt_tokens"`
 	CompletionTokens int `json:"completion_tokens"`
@@ -126,14 +127,16 @@ func (s *Server) candidate(x *relay.Explained, c hearth.Candidate) Candidate {
 // expected is what the request is expected to cost at a candidate, as the sort by price sees it.
 func (s *Server) expected(in *chain.Input, c hearth.Candidate) Cost {
 	q, e := in.Request, c.Endpoint
-	j := Cost{Currency: s.Catalog.Currency}
+	shown := s.Catalog.Money(in.Key)
+	j := Cost{Currency: shown.Currency}
 	j.PromptTokens, j.CompletionTokens = chain.Expect(*in, c)
 	p := &e.TariffAt(j.PromptTokens, in.Now).Price
-	j.Prompt, j.Completion = p.Prompt.String(), p.Completion.String()
+	j.Prompt, j.Completion = shown.Of(p.Prompt).String(), shown.Of(p.Completion).String()
 	tokens := p.Prompt.Mul(decimal.NewFromInt(int64(j.PromptTokens))).Add(p.Completion.Mul(decimal.NewFromInt(int64(j.CompletionTokens))))
-	var err error
-	if j.Expected, err = hearth.NanoFromDecimal(tokens.Shift(-6).Add(p.Image.Mul(decimal.NewFromInt(int64(q.Images)))).Add(p.Request)); err != nil {
-		j.Expected = math.MaxInt64 // more than money can say
+	expected, err := hearth.NanoFromDecimal(tokens.Shift(-6).Add(p.Image.Mul(decimal.NewFromInt(int64(q.Images)))).Add(p.Request))
+	if err != nil {
+		expected = math.MaxInt64 // more than money can say
 	}
+	j.Expected = amountIn(shown, expected)
 	return j
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/shopspring/decimal"
 
 	"myip.co.kr/hearth"
@@ -15,55 +16,55 @@ import (
 
 // generationJSON has all keys of OpenRouter's generation object, present even when null, and ours behind them.
 type generationJSON struct {
-	ID                 string         `json:"id"`
-	UpstreamID         *string        `json:"upstream_id"`
-	RequestID          *string        `json:"request_id"`
-	SessionID          *string        `json:"session_id"`
-	CacheSourceID      *string        `json:"response_cache_source_id"`
-	CreatedAt          string         `json:"created_at"`
-	Model              *string        `json:"model"`
-	Router             *string        `json:"router"`
-	ProviderName       *string        `json:"provider_name"`
-	ProviderResponses  []responseJSON `json:"provider_responses"`
-	PresetID           *string        `json:"preset_id"`
-	APIType            string         `json:"api_type"`
-	AppID              *int           `json:"app_id"`
-	Origin             string         `json:"origin"`
-	HTTPReferer        *string        `json:"http_referer"`
-	UserAgent          *string        `json:"user_agent"`
-	ExternalUser       *string        `json:"external_user"`
-	WorkspaceID        *string        `json:"workspace_id"`
-	DataRegion         string         `json:"data_region"`
-	IsBYOK             bool           `json:"is_byok"`
-	Streamed           bool           `json:"streamed"`
-	Cancelled          bool           `json:"cancelled"`
-	FinishReason       *string        `json:"finish_reason"`
-	NativeFinishReason *string        `json:"native_finish_reason"`
-	ServiceTier        *string        `json:"service_tier"`
-	Latency            *int64         `json:"latency"`
-	GenerationTime     *int64         `json:"generation_time"`
-	ModerationLatency  *int64         `json:"moderation_latency"`
-	TokensPrompt       int64          `json:"tokens_prompt"`
-	TokensCompletion   int64          `json:"tokens_completion"`
-	NativePrompt       int64          `json:"native_tokens_prompt"`
-	NativeCompletion   int64          `json:"native_tokens_completion"`
-	NativeReasoning    int64          `json:"native_tokens_reasoning"`
-	NativeCached       int64          `json:"native_tokens_cached"`
-	NativeImages       *int64         `json:"native_tokens_completion_images"`
-	MediaPrompt        *int64         `json:"num_media_prompt"`
-	MediaCompletion    *int64         `json:"num_media_completion"`
-	AudioPrompt        *int64         `json:"num_input_audio_prompt"`
-	SearchResults      *int64         `json:"num_search_results"`
-	Fetches            *int64         `json:"num_fetches"`
-	SearchEngine       *string        `json:"web_search_engine"`
-	Usage              hearth.Nano    `json:"usage"`
-	TotalCost          hearth.Nano    `json:"total_cost"`
-	CacheDiscount      *hearth.Nano   `json:"cache_discount"`
-	UpstreamCost       *hearth.Nano   `json:"upstream_inference_cost"`
+	ID                 string          `json:"id"`
+	UpstreamID         *string         `json:"upstream_id"`
+	RequestID          *string         `json:"request_id"`
+	SessionID          *string         `json:"session_id"`
+	CacheSourceID      *string         `json:"response_cache_source_id"`
+	CreatedAt          string          `json:"created_at"`
+	Model              *string         `json:"model"`
+	Router             *string         `json:"router"`
+	ProviderName       *string         `json:"provider_name"`
+	ProviderResponses  []responseJSON  `json:"provider_responses"`
+	PresetID           *string         `json:"preset_id"`
+	APIType            string          `json:"api_type"`
+	AppID              *int            `json:"app_id"`
+	Origin             string          `json:"origin"`
+	HTTPReferer        *string         `json:"http_referer"`
+	UserAgent          *string         `json:"user_agent"`
+	ExternalUser       *string         `json:"external_user"`
+	WorkspaceID        *string         `json:"workspace_id"`
+	DataRegion         string          `json:"data_region"`
+	IsBYOK             bool            `json:"is_byok"`
+	Streamed           bool            `json:"streamed"`
+	Cancelled          bool            `json:"cancelled"`
+	FinishReason       *string         `json:"finish_reason"`
+	NativeFinishReason *string         `json:"native_finish_reason"`
+	ServiceTier        *string         `json:"service_tier"`
+	Latency            *int64          `json:"latency"`
+	GenerationTime     *int64          `json:"generation_time"`
+	ModerationLatency  *int64          `json:"moderation_latency"`
+	TokensPrompt       int64           `json:"tokens_prompt"`
+	TokensCompletion   int64           `json:"tokens_completion"`
+	NativePrompt       int64           `json:"native_tokens_prompt"`
+	NativeCompletion   int64           `json:"native_tokens_completion"`
+	NativeReasoning    int64           `json:"native_tokens_reasoning"`
+	NativeCached       int64           `json:"native_tokens_cached"`
+	NativeImages       *int64          `json:"native_tokens_completion_images"`
+	MediaPrompt        *int64          `json:"num_media_prompt"`
+	MediaCompletion    *int64          `json:"num_media_completion"`
+	AudioPrompt        *int64          `json:"num_input_audio_prompt"`
+	SearchResults      *int64          `json:"num_search_results"`
+	Fetches            *int64          `json:"num_fetches"`
+	SearchEngine       *string         `json:"web_search_engine"`
+	Usage              jsontext.Value  `json:"usage"`
+	TotalCost          jsontext.Value  `json:"total_cost"`
+	CacheDiscount      *jsontext.Value `json:"cache_discount"`
+	UpstreamCost       jsontext.Value  `json:"upstream_inference_cost"`
 
 	Currency    string    `json:"currency"`
 	CostDetails costJSON  `json:"cost_details"`
-	UsageSource string    `json:"usage_source"` // "upstream", or "none": the upstream reported no usage
+	UsageSource string    `json:"usage_source"`    // "upstream", or "none": the upstream reported no usage
 	Unbilled    int       `json:"unbilled_events"` // pieces of the answer that no reported usage covers
 	Requested   []string  `json:"requested_models"`
 	Endpoint    *string   `json:"endpoint_id"`
@@ -78,21 +79,21 @@ type generationJSON struct {
 
 // costJSON is what the bill was computed from: the provider's own price and currency, the rate and the margin.
 type costJSON struct {
-	PromptCost     hearth.Nano `json:"prompt_cost"`
-	CompletionCost hearth.Nano `json:"completion_cost"`
-	ProviderCost   string      `json:"provider_cost"`
-	ProviderIn     string      `json:"provider_currency"`
-	Rate           string      `json:"exchange_rate"`
-	Margin         string      `json:"margin"`
-	ListPrompt     *string     `json:"list_price_prompt"`     // per 1M tokens
-	ListCompletion *string     `json:"list_price_completion"` // per 1M tokens
-	ListCacheRead  *string     `json:"list_price_cache_read"` // per 1M tokens
-	ListCacheWrite *string     `json:"list_price_cache_write"`
-	ListReasoning  *string     `json:"list_price_reasoning"`
-	ListImage      *string     `json:"list_price_image"` // of one
-	ListRequest    *string     `json:"list_price_request"`
-	Tariff         *string     `json:"tariff"`         // the condition under which this list holds, null = it is the usual one
-	Reported       bool        `json:"price_reported"` // provider_cost is what the provider itself says, whatever the list
+	PromptCost     jsontext.Value `json:"prompt_cost"`
+	CompletionCost jsontext.Value `json:"completion_cost"`
+	ProviderCost   string         `json:"provider_cost"`
+	ProviderIn     string         `json:"provider_currency"`
+	Rate           string         `json:"exchange_rate"`
+	Margin         string         `json:"margin"`
+	ListPrompt     *string        `json:"list_price_prompt"`     // per 1M tokens
+	ListCompletion *string        `json:"list_price_completion"` // per 1M tokens
+	ListCacheRead  *string        `json:"list_price_cache_read"` // per 1M tokens
+	ListCacheWrite *string        `json:"list_price_cache_write"`
+	ListReasoning  *string        `json:"list_price_reasoning"`
+	ListImage      *string        `json:"list_price_image"` // of one
+	ListRequest    *string        `json:"list_price_request"`
+	Tariff         *string        `json:"tariff"`         // the condition under which this list holds, null = it is the usual one
+	Reported       bool           `json:"price_reported"` // provider_cost is what the provider itself says, whatever the list
 }
 
 // responseJSON is one candidate that was tried or skipped. Status is the upstream's HTTP code, the word of a skipped
@@ -130,27 +131,42 @@ func (s *Server) generation(w http.ResponseWriter, r *http.Request) error {
 	numeric := r.URL.Query().Get("status") == "numeric" || strings.Contains(strings.ToLower(r.UserAgent()), "openrouter")
 	return writeJSON(w, http.StatusOK, struct {
 		Data generationJSON `json:"data"`
-	}{s.generationJSON(g, numeric)})
+	}{s.generationJSON(g, s.shownBy(key, &g.Bill), numeric)})
 }
 
-func (s *Server) generationJSON(g *hearth.Generation, numeric bool) generationJSON {
+// shownBy is the currency in which a key sees a bill: at the bill's own exchange rate if it has that of the currency, else
+// at today's.
+func (s *Server) shownBy(key *hearth.Key, b *hearth.Bill) hearth.Money {
+	shown := s.Catalog.Money(key)
+	switch {
+	case shown.Currency == b.Currency || shown.Rate.IsZero(): // of a time when another currency was billed, perhaps
+		return hearth.Money{Currency: b.Currency}
+	case b.ListIn == shown.Currency && b.Rate.IsPositive():
+		shown.Rate = b.Rate
+	case b.Currency != s.Catalog.Currency:
+		return hearth.Money{Currency: b.Currency}
+	}
+	return shown
+}
+
+func (s *Server) generationJSON(g *hearth.Generation, shown hearth.Money, numeric bool) generationJSON {
 	responses, dropped := s.responses(g, numeric)
 	j := generationJSON{
 		ID: g.ID, UpstreamID: orNull(g.UpstreamID), CreatedAt: g.CreatedAt.UTC().Format(time.RFC3339Nano), Model: orNull(g.Model),
 		ProviderName: orNull(g.Provider), ProviderResponses: responses, APIType: g.APIType, Origin: g.Origin,
-		HTTPReferer: orNull(g.Referer), UserAgent: orNull(g.UserAgent), DataRegion: "global", Streamed: g.Streamed,
+		HTTPReferer: orNull(g.Referer), ExternalUser: orNull(g.User), UserAgent: orNull(g.UserAgent), DataRegion: "global", Streamed: g.Streamed,
 		Cancelled: g.Cancelled, FinishReason: orNull(g.FinishReason), NativeFinishReason: orNull(g.NativeFinish),
 		Latency: orNull(g.FirstToken.Milliseconds()), GenerationTime: orNull(g.Generating.Milliseconds()),
 		TokensPrompt: g.Usage.PromptTokens, TokensCompletion: g.Usage.CompletionTokens,
 		NativePrompt: g.Usage.PromptTokens, NativeCompletion: g.Usage.CompletionTokens,
 		NativeReasoning: g.Usage.ReasoningTokens, NativeCached: g.Usage.CachedTokens,
 		MediaPrompt: orNull(int64(g.Images)),
-		Usage:       g.Bill.Cost, TotalCost: g.Bill.Cost, UpstreamCost: &g.Bill.Cost, Currency: g.Bill.Currency,
+		Usage:       amountIn(shown, g.Bill.Cost), TotalCost: amountIn(shown, g.Bill.Cost), UpstreamCost: amountIn(shown, g.Bill.Cost), Currency: shown.Currency,
 		UsageSource: "upstream", Unbilled: g.Unbilled, Requested: g.Requested, Endpoint: orNull(g.Endpoint), Estimate: g.Estimate, Status: g.HTTP,
 		Error: orNull(g.Error), Duration: g.Duration.Milliseconds(), Title: orNull(g.Title),
 		Notes: append([]string{}, g.Notes...), Dropped: dropped,
 		CostDetails: costJSON{
-			PromptCost: g.Bill.PromptCost, CompletionCost: g.Bill.CompletionCost,
+			PromptCost: amountIn(shown, g.Bill.PromptCost), CompletionCost: amountIn(shown, g.Bill.CompletionCost),
 			ProviderCost: g.Bill.Upstream.String(), ProviderIn: g.Bill.ListIn,
 			Rate: g.Bill.Rate.String(), Margin: g.Bill.Margin.String(),
 		},

@@ -91,10 +91,11 @@ type toolChoice struct {
 	Function bool `json:"function"`
 }
 
-func (s *Server) models(w http.ResponseWriter, _ *http.Request) error {
+func (s *Server) models(w http.ResponseWriter, r *http.Request) error {
+	shown := s.shown(r)
 	data := make([]modelJSON, 0, len(s.Catalog.Models))
 	for _, m := range s.Catalog.Models {
-		data = append(data, s.modelJSON(m))
+		data = append(data, s.modelJSON(m, shown))
 	}
 	return writeJSON(w, http.StatusOK, struct {
 		Data  []modelJSON        `json:"data"`
@@ -110,7 +111,7 @@ func (s *Server) model(w http.ResponseWriter, r *http.Request) error {
 	}
 	return writeJSON(w, http.StatusOK, struct {
 		Data modelJSON `json:"data"`
-	}{s.modelJSON(m)})
+	}{s.modelJSON(m, s.shown(r))})
 }
 
 func (s *Server) endpoints(w http.ResponseWriter, r *http.Request) error {
@@ -118,10 +119,10 @@ func (s *Server) endpoints(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	now := time.Now()
+	now, shown := time.Now(), s.shown(r)
 	list := make([]endpointJSON, 0, len(m.Endpoints))
 	for _, e := range inTurn(m) {
-		list = append(list, s.endpointJSON(e, now))
+		list = append(list, s.endpointJSON(e, shown, now))
 	}
 	type data struct {
 		ID           string           `json:"id"`
@@ -195,7 +196,19 @@ func inTurn(m *hearth.Model) []*hearth.Endpoint {
 	return list
 }
 
-func (s *Server) modelJSON(m *hearth.Model) modelJSON {
+// shown is the currency in which the caller of a list sees prices. A list may be public: a key is not asked for.
+func (s *Server) shown(r *http.Request) hearth.Money {
+	if r.Header.Get("Authorization") == "" && r.Header.Get("X-Api-Key") == "" {
+		return s.Catalog.Money(nil)
+	}
+	key, err := s.Accounts.Authorise(r.Header, r.RemoteAddr)
+	if err != nil {
+		key = nil
+	}
+	return s.Catalog.Money(key)
+}
+
+func (s *Server) modelJSON(m *hearth.Model, shown hearth.Money) modelJSON {
 	j := modelJSON{
 		ID: m.ID, CanonicalSlug: m.ID, Name: m.Name, Created: m.Created, Description: m.Description,
 		Architecture: architecture(m), Supported: supported(m).Names(),
@@ -206,9 +219,9 @@ func (s *Server) modelJSON(m *hearth.Model) modelJSON {
 		window = max(window, s.window(e))
 	}
 	j.ContextLength = orNull(window)
-	j.Pricing.Currency = s.Catalog.Currency
+	j.Pricing.Currency = shown.Currency
 	if e := top(m); e != nil {
-		j.Pricing = pricing(e, s.Catalog.Currency, time.Now())
+		j.Pricing = pricing(e, shown, time.Now())
 		j.TopProvider = topProviderJSON{ContextLength: orNull(s.window(e)), MaxCompletion: orNull(e.MaxOutput)}
 	}
 	return j
@@ -240,12 +253,12 @@ func supported(m *hearth.Model) hearth.Params {
 	return p
 }
 
-func (s *Server) endpointJSON(e *hearth.Endpoint, now time.Time) endpointJSON {
+func (s *Server) endpointJSON(e *hearth.Endpoint, shown hearth.Money, now time.Time) endpointJSON {
 	j := endpointJSON{
 		Name: e.Provider.Name + " | " + e.Model.ID, ModelID: e.Model.ID, ModelName: e.Model.Name,
 		ProviderName: e.Provider.Name, Tag: e.Tag, Status: s.status(e, now), Priority: e.Priority, Local: e.Local(),
 		ContextLength: s.window(e), MaxCompletion: orNull(e.MaxOutput), Quantization: orNull(e.Quantization),
-		Pricing: pricing(e, s.Catalog.Currency, now), Supported: e.Takes().Names(), Input: e.Input, Caching: true,
+		Pricing: pricing(e, shown, now), Supported: e.Takes().Names(), Input: e.Input, Caching: true,
 		ToolChoice: toolChoiceOf(e.Takes()),
 	}
 	s.measured(&j, e, now)

@@ -116,7 +116,7 @@ func TestEndpoints_Abilities(t *testing.T) {
 	if e := list["acme"]; e["quantization"] != nil || e["context_length"] != 0.0 || e["input_modalities"] != nil {
 		t.Errorf("%v", e)
 	}
-	m := s.modelJSON(s.Catalog.Model("a/b"))
+	m := s.modelJSON(s.Catalog.Model("a/b"), hearth.Money{Currency: "KRW"})
 	if !slices.Contains(m.Supported, "min_p") || !slices.Contains(m.Supported, "seed") || slices.Contains(m.Supported, "top_k") {
 		t.Errorf("the model takes %v", m.Supported)
 	}

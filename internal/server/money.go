@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"myip.co.kr/hearth"
 	"myip.co.kr/hearth/internal/store"
 )
@@ -24,45 +26,46 @@ type Spent struct {
 
 // usageJSON is what a key has spent, and its limits.
 type usageJSON struct {
-	Currency       string       `json:"currency"`
-	Limit          *hearth.Nano `json:"limit"` // null = none
-	LimitRemaining *hearth.Nano `json:"limit_remaining"`
-	LimitReset     *string      `json:"limit_reset"`
-	IncludeBYOK    bool         `json:"include_byok_in_limit"`
-	Usage          hearth.Nano  `json:"usage"`
-	UsageDaily     hearth.Nano  `json:"usage_daily"`
-	UsageWeekly    hearth.Nano  `json:"usage_weekly"`
-	UsageMonthly   hearth.Nano  `json:"usage_monthly"`
-	BYOK           hearth.Nano  `json:"byok_usage"`
-	BYOKDaily      hearth.Nano  `json:"byok_usage_daily"`
-	BYOKWeekly     hearth.Nano  `json:"byok_usage_weekly"`
-	BYOKMonthly    hearth.Nano  `json:"byok_usage_monthly"`
-	ExpiresAt      *time.Time   `json:"expires_at"`
-	Creator        *string      `json:"creator_user_id"`
+	Currency       string         `json:"currency"`
+	Limit          jsontext.Value `json:"limit"` // null = none
+	LimitRemaining jsontext.Value `json:"limit_remaining"`
+	LimitReset     *string        `json:"limit_reset"`
+	IncludeBYOK    bool           `json:"include_byok_in_limit"`
+	Usage          jsontext.Value `json:"usage"`
+	UsageDaily     jsontext.Value `json:"usage_daily"`
+	UsageWeekly    jsontext.Value `json:"usage_weekly"`
+	UsageMonthly   jsontext.Value `json:"usage_monthly"`
+	BYOK           jsontext.Value `json:"byok_usage"`
+	BYOKDaily      jsontext.Value `json:"byok_usage_daily"`
+	BYOKWeekly     jsontext.Value `json:"byok_usage_weekly"`
+	BYOKMonthly    jsontext.Value `json:"byok_usage_monthly"`
+	ExpiresAt      *time.Time     `json:"expires_at"`
+	Creator        *string        `json:"creator_user_id"`
 
-	External          hearth.Nano  `json:"external_usage"` // of usage, at external providers
-	ExternalLimit     *hearth.Nano `json:"external_limit"`
-	ExternalRemaining *hearth.Nano `json:"external_limit_remaining"`
+	External          jsontext.Value `json:"external_usage"` // of usage, at external providers
+	ExternalLimit     jsontext.Value `json:"external_limit"`
+	ExternalRemaining jsontext.Value `json:"external_limit_remaining"`
 }
 
 func (s *Server) usage(k *hearth.Key) usageJSON {
-	x := s.Spent(k, time.Now())
+	x, shown := s.Spent(k, time.Now()), s.Catalog.Money(k)
+	zero := amountIn(shown, 0)
 	j := usageJSON{
-		Currency: s.Catalog.Currency, LimitReset: orNull(string(k.LimitReset)),
-		Usage: x.Ever, UsageDaily: x.Day, UsageWeekly: x.Week, UsageMonthly: x.Month, External: x.External,
+		Currency: shown.Currency, LimitReset: orNull(string(k.LimitReset)),
+		Usage: amountIn(shown, x.Ever), UsageDaily: amountIn(shown, x.Day), UsageWeekly: amountIn(shown, x.Week), UsageMonthly: amountIn(shown, x.Month),
+		BYOK: zero, BYOKDaily: zero, BYOKWeekly: zero, BYOKMonthly: zero, External: amountIn(shown, x.External),
 	}
-	j.Limit, j.LimitRemaining = left(k.Limit, x.Period)
-	j.ExternalLimit, j.ExternalRemaining = left(k.ExternalLimit, x.PeriodExternal)
+	j.Limit, j.LimitRemaining = left(shown, k.Limit, x.Period)
+	j.ExternalLimit, j.ExternalRemaining = left(shown, k.ExternalLimit, x.PeriodExternal)
 	return j
 }
 
-// left is a limit and what is left of it, both nil if there is none.
-func left(limit, spent hearth.Nano) (of, rest *hearth.Nano) {
+// left is a limit and what is left of it, both null if there is none.
+func left(shown hearth.Money, limit, spent hearth.Nano) (of, rest jsontext.Value) {
 	if limit <= 0 {
-		return nil, nil
+		return jsontext.Value("null"), jsontext.Value("null")
 	}
-	r := max(limit-spent, 0)
-	return &limit, &r
+	return amountIn(shown, limit), amountIn(shown, max(limit-spent, 0))
 }
 
 // keyJSON is the key that asks.
@@ -109,7 +112,7 @@ func (s *Server) credits(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var granted, used hearth.Nano
-	now := time.Now()
+	now, shown := time.Now(), s.shown(r)
 	for i := range keys {
 		spent := s.Spent(&keys[i], now).Ever
 		used = upTo(used, spent)
@@ -119,13 +122,13 @@ func (s *Server) credits(w http.ResponseWriter, r *http.Request) error {
 		granted = upTo(granted, spent)
 	}
 	type creditsJSON struct {
-		Total    hearth.Nano `json:"total_credits"`
-		Used     hearth.Nano `json:"total_usage"`
-		Currency string      `json:"currency"`
+		Total    jsontext.Value `json:"total_credits"`
+		Used     jsontext.Value `json:"total_usage"`
+		Currency string         `json:"currency"`
 	}
 	return writeJSON(w, http.StatusOK, struct {
 		Data creditsJSON `json:"data"`
-	}{creditsJSON{granted, used, s.Catalog.Currency}})
+	}{creditsJSON{amountIn(shown, granted), amountIn(shown, used), shown.Currency}})
 }
 
 func upTo(a, b hearth.Nano) hearth.Nano {
@@ -137,18 +140,18 @@ func upTo(a, b hearth.Nano) hearth.Nano {
 
 // activityJSON is what was used in a day of one model at one provider.
 type activityJSON struct {
-	Date             string      `json:"date"`
-	Model            string      `json:"model"`
-	Permaslug        string      `json:"model_permaslug"`
-	EndpointID       string      `json:"endpoint_id"`
-	ProviderName     string      `json:"provider_name"`
-	Usage            hearth.Nano `json:"usage"`
-	Currency         string      `json:"currency"`
-	BYOK             hearth.Nano `json:"byok_usage_inference"`
-	Requests         int64       `json:"requests"`
-	PromptTokens     int64       `json:"prompt_tokens"`
-	CompletionTokens int64       `json:"completion_tokens"`
-	ReasoningTokens  int64       `json:"reasoning_tokens"`
+	Date             string         `json:"date"`
+	Model            string         `json:"model"`
+	Permaslug        string         `json:"model_permaslug"`
+	EndpointID       string         `json:"endpoint_id"`
+	ProviderName     string         `json:"provider_name"`
+	Usage            jsontext.Value `json:"usage"`
+	Currency         string         `json:"currency"`
+	BYOK             jsontext.Value `json:"byok_usage_inference"`
+	Requests         int64          `json:"requests"`
+	PromptTokens     int64          `json:"prompt_tokens"`
+	CompletionTokens int64          `json:"completion_tokens"`
+	ReasoningTokens  int64          `json:"reasoning_tokens"`
 }
 
 // activityDays is how many completed days are shown.
@@ -178,19 +181,23 @@ func (s *Server) activity(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	shown := s.shown(r)
 	rows := make([]activityJSON, 0, len(list))
 	for i := range list {
-		rows = append(rows, s.activityJSON(&list[i]))
+		rows = append(rows, s.activityJSON(&list[i], shown))
 	}
 	return writeJSON(w, http.StatusOK, struct {
 		Data []activityJSON `json:"data"`
 	}{rows})
 }
 
-func (s *Server) activityJSON(a *store.Activity) activityJSON {
+func (s *Server) activityJSON(a *store.Activity, shown hearth.Money) activityJSON {
+	if a.Currency != s.Catalog.Currency { // of a time when another currency was billed
+		shown = hearth.Money{Currency: a.Currency}
+	}
 	return activityJSON{
 		Date: a.Day, Model: a.Model, Permaslug: a.Model, EndpointID: a.Provider + ":" + a.Model, ProviderName: s.providerName(a.Provider),
-		Usage: a.Cost, Currency: a.Currency, Requests: a.Requests,
+		Usage: amountIn(shown, a.Cost), Currency: shown.Currency, BYOK: amountIn(shown, 0), Requests: a.Requests,
 		PromptTokens: a.PromptTokens, CompletionTokens: a.CompletionTokens, ReasoningTokens: a.ReasoningTokens,
 	}
 }
@@ -208,3 +215,6 @@ func idOf(keys []hearth.Key, hash string) string {
 	}
 	return ""
 }
+
+// amountIn is an amount as a JSON number.
+func amountIn(shown hearth.Money, n hearth.Nano) jsontext.Value { return shown.Append(nil, n) }

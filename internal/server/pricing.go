@@ -19,7 +19,7 @@ type pricingJSON struct {
 	Reported bool `json:"reported,omitzero"`
 }
 
-// pricesJSON is per token, per image and per request, as decimal strings in the billing currency.
+// pricesJSON is per token, per image and per request, as decimal strings in the currency that is shown.
 type pricesJSON struct {
 	Prompt     string `json:"prompt"`
 	Completion string `json:"completion"`
@@ -40,10 +40,10 @@ type overrideJSON struct {
 }
 
 // pricing is what an endpoint asks for. Hours of a zone with summer time are told as they are now.
-func pricing(e *hearth.Endpoint, currency string, now time.Time) pricingJSON {
-	j := pricingJSON{pricesJSON: prices(&e.Price), Currency: currency, Reported: e.Reported}
+func pricing(e *hearth.Endpoint, shown hearth.Money, now time.Time) pricingJSON {
+	j := pricingJSON{pricesJSON: prices(&e.Price, shown), Currency: shown.Currency, Reported: e.Reported}
 	for _, t := range slices.Backward(e.Steps) {
-		o := overrideJSON{MinPrompt: t.Above, pricesJSON: prices(&t.Price), Name: t.Name}
+		o := overrideJSON{MinPrompt: t.Above, pricesJSON: prices(&t.Price, shown), Name: t.Name}
 		if t.Hours.From != t.Hours.To {
 			o.Start, o.End = utcClock(t.Hours.From, t.Hours.Zone, now), utcClock(t.Hours.To, t.Hours.Zone, now)
 		}
@@ -52,10 +52,10 @@ func pricing(e *hearth.Endpoint, currency string, now time.Time) pricingJSON {
 	return j
 }
 
-func prices(p *hearth.Price) pricesJSON {
-	perToken := func(d decimal.Decimal) string { return d.Shift(-6).String() }
+func prices(p *hearth.Price, shown hearth.Money) pricesJSON {
+	perToken := func(d decimal.Decimal) string { return shown.Of(d).Shift(-6).String() }
 	return pricesJSON{
-		Prompt: perToken(p.Prompt), Completion: perToken(p.Completion), Request: p.Request.String(), Image: p.Image.String(),
+		Prompt: perToken(p.Prompt), Completion: perToken(p.Completion), Request: shown.Of(p.Request).String(), Image: shown.Of(p.Image).String(),
 		CacheRead: perToken(p.CacheRead), CacheWrite: perToken(p.CacheWrite), Reasoning: perToken(p.Reasoning),
 	}
 }

@@ -19,7 +19,7 @@ func TestPricing(t *testing.T) {
 		{"1000000", "1"}, {"123456789012", "123456.789012"}, {"2.50", "0.0000025"},
 	} {
 		p := decimal.RequireFromString(c.per1M)
-		got := pricing(&hearth.Endpoint{Price: hearth.Price{Prompt: p, Completion: p, CacheRead: p, CacheWrite: p, Reasoning: p, Image: p, Request: p}}, "KRW", time.Time{})
+		got := pricing(&hearth.Endpoint{Price: hearth.Price{Prompt: p, Completion: p, CacheRead: p, CacheWrite: p, Reasoning: p, Image: p, Request: p}}, hearth.Money{Currency: "KRW"}, time.Time{})
 		for _, g := range []string{got.Prompt, got.Completion, got.CacheRead, got.CacheWrite, got.Reasoning} {
 			if g != c.perToken {
 				t.Errorf("%s per 1M = %s per token, want %s", c.per1M, g, c.perToken)
@@ -56,7 +56,7 @@ func TestPricing_Overrides(t *testing.T) {
 		hearth.Tariff{Name: "night", Hours: hearth.Hours{From: 22 * time.Hour, To: 8*time.Hour + 30*time.Minute, Zone: seoul}, List: at(1)},
 		hearth.Tariff{Name: "evening", Hours: hearth.Hours{From: 18 * time.Hour, To: 24 * time.Hour}, List: at(2)},
 		hearth.Tariff{Name: "above 200000", Above: 200_000, List: at(6)})
-	b, err := json.Marshal(pricing(e, "KRW", time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)))
+	b, err := json.Marshal(pricing(e, hearth.Money{Currency: "KRW"}, time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestPricing_Overrides(t *testing.T) {
 	if d := cmp.Diff(want, string(b)); d != "" {
 		t.Error(d)
 	}
-	b, err = json.Marshal(pricing(stepped(t, false), "KRW", time.Time{}))
+	b, err = json.Marshal(pricing(stepped(t, false), hearth.Money{Currency: "KRW"}, time.Time{}))
 	if want := `{"prompt":"0.0033",` + rest + `,"currency":"KRW"}`; err != nil || string(b) != want {
 		t.Errorf("got %s, %v, want %s", b, err, want)
 	}
@@ -91,7 +91,7 @@ func TestPricing_OverridesMeanWhatIsCharged(t *testing.T) {
 		e := stepped(t, false, steps...)
 		now := time.Date(2026, 3, 1, 0, rapid.IntRange(0, 24*60-1).Draw(rt, "minute"), 59, 0, time.UTC)
 		tokens := rapid.IntRange(0, 30).Draw(rt, "tokens")
-		j := pricing(e, "KRW", now)
+		j := pricing(e, hearth.Money{Currency: "KRW"}, now)
 		charged, clock := j.Prompt, now.Hour()*100+now.Minute()
 		for _, o := range j.Overrides {
 			if tokens <= o.MinPrompt && o.MinPrompt > 0 {

@@ -101,7 +101,7 @@ func TestResponses(t *testing.T) {
 func TestGenerationJSON(t *testing.T) {
 	s := &Server{Parts: Parts{Catalog: catalogOf(t)}}
 	keys := func(g *hearth.Generation) map[string]any {
-		b, err := json.Marshal(s.generationJSON(g, false))
+		b, err := json.Marshal(s.generationJSON(g, hearth.Money{Currency: "KRW"}, false))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -50,7 +50,7 @@ func TestWindows(t *testing.T) {
 			if got := list["own"]["context_length"]; got != float64(want) {
 				t.Errorf("%s, %d is configured: %v in the list of endpoints, want %d", when, configured, got, want)
 			}
-			m := s.modelJSON(e.Model)
+			m := s.modelJSON(e.Model, hearth.Money{Currency: "KRW"})
 			x := &relay.Explained{In: chain.Input{Request: &hearth.Request{}, Views: chain.Views{Catalog: s.Catalog, Slots: s.Fleet.Views(s.Catalog.Slots, nil)}}}
 			c := s.candidate(x, hearth.Candidate{Endpoint: e})
 			if d := cmp.Diff([]*int{orNull(want), orNull(want), orNull(want)}, []*int{m.ContextLength, m.TopProvider.ContextLength, c.Context}); d != "" {
