@@ -27,6 +27,7 @@ type commands struct {
 	Check   checkCmd   `cmd:"" help:"Check a configuration file and say everything that is wrong with it."`
 	Explain explainCmd `cmd:"" help:"Show the chain that a request would get, and why, without calling anybody."`
 	Keys    keysCmd    `cmd:"" help:"Create, list, change and disable API keys."`
+	Report  reportCmd  `cmd:"" help:"Show what a month was: local and external, and why requests left the house."`
 	Records recordsCmd `cmd:"" help:"Export the records of requests, and check every bill."`
 	Prices  pricesCmd  `cmd:"" help:"Print what callers pay, and compare with published price lists."`
 

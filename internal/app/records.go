@@ -173,6 +173,30 @@ func (r *Records) days(w Wanted) (store.Filter, error) {
 	return f, err
 }
 
+// Report is what one month was in one currency; see ledger.Report. So are its parts.
+type (
+	Report       = ledger.Report
+	ReportLine   = ledger.Line
+	ReportTokens = ledger.Tokens
+)
+
+// Month is the present month in the configured zone, as YYYY-MM.
+func (r *Records) Month() string { return time.Now().In(r.zone).Format("2006-01") }
+
+// CountMonth is how many rows of the table Reports will go through.
+func (r *Records) CountMonth(ctx context.Context, month string) (int, error) {
+	f, err := ledger.MonthFilter(month)
+	if err != nil {
+		return 0, err
+	}
+	return r.store.Count(ctx, f)
+}
+
+// Reports are the reports of a month (YYYY-MM), one for each currency.
+func (r *Records) Reports(ctx context.Context, month string, tick func(rows int)) ([]Report, error) {
+	return ledger.Reports(ctx, r.store, month, r.catalog, tick)
+}
+
 // KeyName is what a key is called, "" if it is no more.
 func (r *Records) KeyName(id string) string {
 	for i := range r.keys {
