@@ -7,7 +7,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"myip.co.kr/hearth"
 	"myip.co.kr/hearth/internal/config"
+	"myip.co.kr/hearth/internal/ledger"
 	"myip.co.kr/hearth/internal/relay"
 )
 
@@ -23,6 +25,7 @@ keep_alive: 7s
 cooldown: {last_resort: true}
 request: {max_body: 1MiB, max_body_total: 2MiB, max_answer_total: 65MiB}
 local: {media_urls: fetch}
+external_limit: {amount: 12.5, reset: weekly}
 `
 	cfg, err := config.Parse(filepath.Join(t.TempDir(), "hearth.yaml"), []byte(text), nil, nil)
 	if err != nil {
@@ -38,7 +41,7 @@ local: {media_urls: fetch}
 	}
 	want := relay.Options{
 		HeaderPrefix: "X-Acme", IDPrefix: "acme-", MaxBody: 1 << 20, MaxBodyTotal: 2 << 20, Zone: zone,
-		MaxAttempts: 3, EarlyHeaders: 20 * time.Second, KeepAlive: 7 * time.Second, LastResort: true,
+		MaxAttempts: 3, EarlyHeaders: 20 * time.Second, KeepAlive: 7 * time.Second, LastResort: true, ExternalLimit: ledger.Budget{Amount: 12_500_000_000, Reset: hearth.Weekly},
 	}
 	same := cmp.Comparer(func(a, b *time.Location) bool { return a.String() == b.String() })
 	if d := cmp.Diff(want, got, same); d != "" {
