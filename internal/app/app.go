@@ -185,8 +185,14 @@ func (a *App) openRecords(ctx context.Context) error {
 	if a.ledger, err = ledger.Open(ctx, j, st, a.log); err != nil {
 		return err
 	}
+	a.ledger.Retain(retention(cfg))
 	a.push(a.ledger.Close)
 	return nil
+}
+
+// retention is how long the configuration keeps records.
+func retention(cfg *config.Config) ledger.Retention {
+	return ledger.Retention{MaxAge: cfg.Records.MaxAge, MaxBytes: int64(cfg.Records.MaxSize)}
 }
 
 // OpenStore opens the database of a configuration's data directory, which it makes if need be.

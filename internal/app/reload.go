@@ -71,6 +71,7 @@ func (a *App) follow(holds *config.Config) error {
 		next.media = fetcher(holds, a.o.Version)
 	}
 	next.relay = was.relay.Next(a.relayOptions(next), a.relayParts(next))
+	a.ledger.Retain(retention(holds))
 	a.now.Store(next)
 	a.Server.Swap(a.server(next))
 	was.relay.Follow(next.relay)

@@ -33,6 +33,8 @@ type Ledger struct {
 	gathering atomic.Bool
 	closing   chan struct{} // closed by Close: the applier applies what is there and ends
 	cancel    context.CancelFunc
+	retention atomic.Pointer[Retention]
+	retained  chan struct{} // closed when nothing is deleted any more
 	done      chan error // the applier's last word
 	once      sync.Once
 }
@@ -62,7 +64,7 @@ func Open(ctx context.Context, j *journal.Journal, s *store.Store, log *slog.Log
 	}
 	l := &Ledger{
 		journal: j, store: s, log: log, tail: newTail(applied + 1),
-		wake: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan error, 1),
+		wake: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan error, 1), retained: make(chan struct{}),
 	}
 	if err := l.catchUp(ctx); err != nil {
 		return nil, fmt.Errorf("open ledger: %w", err)
@@ -74,6 +76,7 @@ func Open(ctx context.Context, j *journal.Journal, s *store.Store, log *slog.Log
 	var run context.Context
 	run, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go l.applyLoop(run)
+	go l.retainLoop(run)
 	return l, nil
 }
 
@@ -183,6 +186,7 @@ func (l *Ledger) Close(ctx context.Context) error {
 		}
 	}
 	l.cancel()
+	<-l.retained
 	l.done <- nil // a second Close has nothing to wait for
 	if syncErr := l.journal.Sync(); syncErr != nil {
 		err = errors.Join(err, fmt.Errorf("close ledger: %w", syncErr))

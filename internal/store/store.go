@@ -112,11 +112,11 @@ func (s *Store) open(ctx context.Context) error {
 func dsn(path string, pragmas ...string) string {
 	q := url.Values{"_txlock": {"immediate"}}
 	// Large pages: records are about a kilobyte and come in batches, so that a quarter of the writes to the log is
-	// enough. The quoted schema puts this one first: the driver runs pragmas in alphabetical order, and the page size of
-	// a file can only be set before its journal mode.
+	// enough. The quotes put these first, in this order: the driver runs pragmas in alphabetical order, and what the pages of
+	// a file are can only be set before its journal mode.
 	q["_pragma"] = append([]string{
 		fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()), // first: the next ones may meet a lock
-		`"main".page_size(16384)`, "journal_mode(WAL)", "synchronous(NORMAL)", "cache_size(-4096)",
+		`"main".page_size(16384)`, `[main].auto_vacuum(INCREMENTAL)`, "journal_mode(WAL)", "synchronous(NORMAL)", "cache_size(-4096)",
 		fmt.Sprintf("journal_size_limit(%d)", keepWAL),
 	}, pragmas...)
 	return (&url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}).String()
