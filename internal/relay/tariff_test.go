@@ -99,6 +99,20 @@ func TestTariffs_Overtaken(t *testing.T) {
 	})
 }
 
+// A request in flight is billed by the catalog that its chain was built with: its prices and its exchange rate.
+func TestTariffs_InFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := stage(t, Options{}, part{serve: after(10*time.Second, answers), provider: func(p *hearth.Provider) { p.Currency = "USD" }})
+		time.AfterFunc(5*time.Second, func() {
+			s.follow("KRW", Options{}, part{serve: answers, edit: func(e *hearth.Endpoint) { e.List = times(9) }})
+		})
+		a := s.ask(t.Context(), chat(""))
+		if g := s.record(a.id); a.err != nil || g.Bill.Cost != 7000*won || !g.Bill.Rate.Equal(decimal.NewFromInt(1000)) || g.Bill.ListIn != "USD" {
+			t.Errorf("%v, %+v", a.err, g.Bill)
+		}
+	})
+}
+
 // says answers with a usage object.
 func says(usage string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
