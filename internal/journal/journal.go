@@ -204,6 +204,16 @@ func (j *Journal) First() uint64 {
 	return j.segments[0].first
 }
 
+// Active is the sequence with which the active segment begins: Discard keeps what is not before it.
+func (j *Journal) Active() uint64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.segments[len(j.segments)-1].first
+}
+
+// Waits says whether Append waits for the disk.
+func (j *Journal) Waits() bool { return j.durability == Power }
+
 // Used is the size of all segments in bytes.
 func (j *Journal) Used() int64 { return j.used.Load() }
 

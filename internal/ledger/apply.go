@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"myip.co.kr/hearth/internal/store"
@@ -106,6 +107,7 @@ func (l *Ledger) catchUp(ctx context.Context) error {
 		if last < l.tail.base() {
 			return fmt.Errorf("the journal does not give record %d back", l.tail.base())
 		}
+		rows = slices.DeleteFunc(rows, func(r store.Row) bool { return r.ID == "" }) // beginnings of answers
 		if _, err := l.store.Apply(ctx, l.journal.ID(), last, rows); err != nil {
 			return err
 		}
@@ -124,12 +126,8 @@ func (l *Ledger) nextBatch(rows []store.Row) (_ []store.Row, last uint64, err er
 	}
 	n := 0
 	err = l.journal.Replay(l.tail.base(), func(seq uint64, payload []byte) error {
-		g, err := decode(payload)
-		if err != nil || g.ID == "" {
-			// Its checksum is good, so it was written like this: it can never be read. It must not hold up the rest.
-			l.log.Error("ledger: a record cannot be read and is passed over", "sequence", seq, "error", err)
-		} else {
-			rows = append(rows, store.NewRow(seq, g, append([]byte(nil), payload...)))
+		if payload[0] != begunMark {
+			rows = l.appendRow(rows, seq, payload)
 		}
 		last = seq
 		if n++; n == batchRows {
@@ -143,12 +141,23 @@ func (l *Ledger) nextBatch(rows []store.Row) (_ []store.Row, last uint64, err er
 	return rows, last, err
 }
 
+// appendRow appends the row of a record as it stands in the journal.
+func (l *Ledger) appendRow(rows []store.Row, seq uint64, payload []byte) []store.Row {
+	g, err := decode(payload)
+	if err != nil || g.ID == "" {
+		// Its checksum is good, so it was written like this: it can never be read. It must not hold up the rest.
+		l.log.Error("ledger: a record cannot be read and is passed over", "sequence", seq, "error", err)
+		return rows
+	}
+	return append(rows, store.NewRow(seq, g, append([]byte(nil), payload...)))
+}
+
 // settle makes what was applied safe in the store's file and then lets the journal forget it.
 func (l *Ledger) settle(ctx context.Context) {
 	applied := l.tail.base() - 1
 	safe, err := l.store.Checkpoint(ctx)
 	if err == nil && safe {
-		err = l.journal.Discard(applied)
+		err = l.discard(applied)
 	}
 	if err != nil && ctx.Err() == nil {
 		l.log.Warn("ledger: tidying up failed, it is tried again", "error", err)

@@ -26,6 +26,7 @@ type Ledger struct {
 	log     *slog.Logger
 	tail    *tail
 	purses  *purses
+	begun   begun
 
 	wake chan struct{}
 	// gathering: the applier waits for a batch to fill or its time to be up. Set before it looks at what is pending,
@@ -64,13 +65,17 @@ func Open(ctx context.Context, j *journal.Journal, s *store.Store, log *slog.Log
 	}
 	l := &Ledger{
 		journal: j, store: s, log: log, tail: newTail(applied + 1),
-		wake: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan error, 1), retained: make(chan struct{}),
+		begun: begun{open: make(map[string]*begunAnswer)},
+		wake:  make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan error, 1), retained: make(chan struct{}),
 	}
 	if err := l.catchUp(ctx); err != nil {
 		return nil, fmt.Errorf("open ledger: %w", err)
 	}
 	l.purses = newPurses()
 	if err := l.purses.read(ctx, s); err != nil {
+		return nil, fmt.Errorf("open ledger: %w", err)
+	}
+	if err := l.interrupted(ctx); err != nil {
 		return nil, fmt.Errorf("open ledger: %w", err)
 	}
 	var run context.Context
@@ -110,15 +115,23 @@ func (l *Ledger) Record(g *hearth.Generation) error {
 		return fmt.Errorf("record generation: %w", err)
 	}
 	l.tail.add(store.NewRow(seq, g, record))
+	if g.Streamed {
+		l.begun.end(g.ID)
+	}
 	l.purses.spend(g)
+	l.nudge()
+	return nil
+}
+
+// nudge tells the applier that there is something for it.
+func (l *Ledger) nudge() {
 	if l.gathering.Load() && l.Pending() < batchRows {
-		return nil // the applier takes it when its time is up: waking it for each record would cost more than the record
+		return // it takes it when its time is up: waking it for each record would cost more than the record
 	}
 	select {
 	case l.wake <- struct{}{}:
 	default:
 	}
-	return nil
 }
 
 // Generation finds a record by its id. Whether the caller may see it the caller of this must check, by its KeyID.
@@ -174,6 +187,7 @@ func (l *Ledger) Pending() int { return int(l.journal.Last() + 1 - l.tail.base()
 // Close moves what is left to the store, syncs the journal and ends the applier. If ctx ends first, the rest stays
 // in the journal and is moved when it is opened again; the error says so. Record must not be called any more.
 func (l *Ledger) Close(ctx context.Context) error {
+	l.begun.writing.Wait()
 	l.once.Do(func() { close(l.closing) })
 	var err error
 	select {

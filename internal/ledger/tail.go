@@ -29,7 +29,6 @@ func newTail(first uint64) *tail {
 
 // add makes a row visible. Rows of concurrent writers come in any order.
 func (t *tail) add(r store.Row) {
-	id := maphash.String(t.seed, r.ID)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if r.Seq < t.first {
@@ -39,8 +38,11 @@ func (t *tail) add(r store.Row) {
 	for len(t.rows) <= at {
 		t.rows = append(t.rows, store.Row{})
 	}
-	if seq, ok := t.ids[id]; !ok || r.Seq < seq {
-		t.ids[id] = r.Seq // of two with one id the first counts, as in the store
+	if r.ID != "" {
+		id := maphash.String(t.seed, r.ID)
+		if seq, ok := t.ids[id]; !ok || r.Seq < seq {
+			t.ids[id] = r.Seq // of two with one id the first counts, as in the store
+		}
 	}
 	if t.bytes+len(r.Record) > t.limit {
 		r = store.Row{Seq: r.Seq, ID: r.ID}

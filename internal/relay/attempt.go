@@ -161,6 +161,7 @@ func (r *Relay) pass(w http.ResponseWriter, x *exchange, o *outcome, opened *ups
 	o.Status, o.UpstreamID = opened.Status, s.UpstreamID
 	x.watch.FirstToken()
 	s.Begin = func() error { // a stream that has come so far writes something
+		r.began(x, o.endpoint)
 		if x.took() {
 			return x.early.failed()
 		}

@@ -313,7 +313,9 @@ func (s *scene) spareRecords() int {
 func (s *scene) written() map[string]int {
 	n := make(map[string]int)
 	s.must(s.journal.Replay(s.journal.First(), func(_ uint64, b []byte) error {
-		n[fmt.Sprint(at(object(s.t, string(b)), "id"))]++
+		if b[0] == '{' { // else the beginning of an answer
+			n[fmt.Sprint(at(object(s.t, string(b)), "id"))]++
+		}
 		return nil
 	}))
 	return n

@@ -22,7 +22,7 @@ import (
 // result is what the client's notes and the records say of each other.
 type result struct {
 	served     int // answers whose last byte the client read
-	lost       int // of them without a record
+	lost       int // of them, and of streams that were cut, without a record
 	doubled    int // ids with two records, and requests that the sums count too often
 	mismatched int // records, and sums, that are not as they must be
 	unseen     int // records of answers that the client did not read to the end
@@ -116,6 +116,11 @@ func reconcile(t *testing.T, g *gateway, c *client) (r result) {
 	for id := range whole {
 		if !seen[id] {
 			wrong(&r.lost, "the answer %s was read to its last byte and has no record", id)
+		}
+	}
+	if *durability == "process" { // with power the beginning is noted behind the first piece's back
+		for id := range begun {
+			wrong(&r.lost, "the beginning of %s was read and there is no record of it", id)
 		}
 	}
 	compareSums(t, s, sums, &r, wrong)
