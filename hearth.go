@@ -62,6 +62,7 @@ type Key struct {
 	Models       []string      // model ids it may use; empty = all
 	Providers    []string      // slugs or tags of the providers it may use; empty = all
 	LocalOnly    bool          // its requests never leave the house
+	NoContent    bool          // its prompts and answers are never kept, whatever the settings say
 	EarlyHeaders time.Duration // as the setting of that name, for this key; 0 = the setting, NoEarlyHeaders = never
 	Limit        Nano          // what it may spend in a period, in the billing currency; 0 = no limit
 	LimitReset   Period        // of Limit; "" = for ever
@@ -88,6 +89,7 @@ const NoEarlyHeaders = -time.Millisecond
 type KeyChange struct {
 	Models, Providers *[]string
 	LocalOnly         *bool
+	NoContent         *bool
 	EarlyHeaders      *time.Duration
 	Limit             *Nano
 	LimitReset        *Period
@@ -100,6 +102,7 @@ func (c KeyChange) Apply(k Key) Key {
 	set(&k.Models, c.Models)
 	set(&k.Providers, c.Providers)
 	set(&k.LocalOnly, c.LocalOnly)
+	set(&k.NoContent, c.NoContent)
 	set(&k.EarlyHeaders, c.EarlyHeaders)
 	set(&k.Limit, c.Limit)
 	set(&k.LimitReset, c.LimitReset)
