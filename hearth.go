@@ -57,7 +57,11 @@ type Key struct {
 	Label     string  // "sk-myip-abc…xyz": enough to recognise it, too little to use it
 	Admin     bool    // may use the admin routes
 	Disabled  bool
+	Deleted   bool // disabled for good and in no list: it stays only so that records can say whose they are
 	CreatedAt time.Time
+	UpdatedAt time.Time // of the last change, zero = never changed
+	ExpiresAt time.Time // from then on it is refused, zero = it never expires
+	Owner     string    // whose it is, as the operator says; "" = not said
 
 	Models       []string      // model ids it may use; empty = all
 	Providers    []string      // slugs or tags of the providers it may use; empty = all
@@ -87,6 +91,10 @@ const NoEarlyHeaders = -time.Millisecond
 
 // KeyChange is what is to become different about a key; what is nil stays as it is.
 type KeyChange struct {
+	Name              *string
+	Disabled          *bool
+	ExpiresAt         *time.Time // to the zero time = never
+	Owner             *string
 	Models, Providers *[]string
 	LocalOnly         *bool
 	NoContent         *bool
@@ -99,6 +107,10 @@ type KeyChange struct {
 
 // Apply returns k with the change made to it.
 func (c KeyChange) Apply(k Key) Key {
+	set(&k.Name, c.Name)
+	set(&k.Disabled, c.Disabled)
+	set(&k.ExpiresAt, c.ExpiresAt)
+	set(&k.Owner, c.Owner)
 	set(&k.Models, c.Models)
 	set(&k.Providers, c.Providers)
 	set(&k.LocalOnly, c.LocalOnly)

@@ -29,7 +29,13 @@ const (
 // view is what Authorise reads: never changed, only replaced.
 type view struct {
 	version int64
-	keys    map[hearth.KeyHash]*hearth.Key
+	keys    map[hearth.KeyHash]*known
+}
+
+// known is a key and whether it was ever accepted by this process.
+type known struct {
+	hearth.Key
+	used *atomic.Bool // the same in the views to come
 }
 
 // Accounts holds the keys of a store. Its methods may be called from many goroutines.
@@ -92,9 +98,13 @@ func (a *Accounts) refresh(ctx context.Context) error {
 		return err
 	}
 	// The list may be newer than the version read before it; then the next look reads it once more.
-	v := &view{version: version, keys: make(map[hearth.KeyHash]*hearth.Key, len(list))}
-	for i := range list {
-		v.keys[list[i].Hash] = &list[i]
+	v, before := &view{version: version, keys: make(map[hearth.KeyHash]*known, len(list))}, a.view.Load().keys
+	for _, k := range list {
+		used := new(atomic.Bool)
+		if was := before[k.Hash]; was != nil {
+			used = was.used
+		}
+		v.keys[k.Hash] = &known{k, used}
 	}
 	a.view.Store(v)
 	return nil
@@ -120,7 +130,7 @@ func (a *Accounts) poll() {
 }
 
 // lookFor looks in the store for a key that the view does not have.
-func (a *Accounts) lookFor(hash hearth.KeyHash) *hearth.Key {
+func (a *Accounts) lookFor(hash hearth.KeyHash) *known {
 	began := time.Now()
 	a.refreshing.Lock()
 	defer a.refreshing.Unlock()
@@ -133,14 +143,6 @@ func (a *Accounts) lookFor(hash hearth.KeyHash) *hearth.Key {
 		}
 	}
 	return a.view.Load().keys[hash]
-}
-
-// Forget removes a key that nobody was told; keys that were in use are disabled instead.
-func (a *Accounts) Forget(ctx context.Context, id string) error {
-	if err := a.store.DeleteKey(ctx, id); err != nil {
-		return err
-	}
-	return a.changed(ctx)
 }
 
 // mayLook counts a look, if there is one left in this second. a.refreshing is held.
@@ -162,7 +164,7 @@ func (a *Accounts) changed(ctx context.Context) error {
 	return nil
 }
 
-// List reads all keys, oldest first.
+// List reads all keys, oldest first, those that were deleted among them.
 func (a *Accounts) List(ctx context.Context) ([]hearth.Key, error) { return a.store.Keys(ctx) }
 
 // Disable switches off the key with this id, name or label, or the key itself, and returns it: whoever finds a leaked key
@@ -173,11 +175,7 @@ func (a *Accounts) Disable(ctx context.Context, which string) (hearth.Key, error
 	if err != nil {
 		return hearth.Key{}, err
 	}
-	if err := a.store.DisableKey(ctx, k.ID, true); err != nil {
-		return hearth.Key{}, err
-	}
-	k.Disabled = true
-	return k, a.changed(ctx)
+	return a.change(ctx, k, hearth.KeyChange{Disabled: new(true)})
 }
 
 // Find finds a key by what it may be called: see Disable. The error is a *hearth.Error if there is no such key or more than
@@ -193,9 +191,10 @@ func (a *Accounts) Find(ctx context.Context, which string) (hearth.Key, error) {
 // Pick finds the one key of a list that is meant, as Find does: the key itself wins over an id, an id over a name, a name
 // over a label. What begins with the prefix may be a key, and is not repeated.
 func Pick(list []hearth.Key, which, prefix string) (hearth.Key, error) {
-	if i := slices.IndexFunc(list, func(k hearth.Key) bool { return k.Hash == hash(which) }); i >= 0 {
+	if i := slices.IndexFunc(list, func(k hearth.Key) bool { return k.Hash == hash(which) && !k.Deleted }); i >= 0 {
 		return list[i], nil
 	}
+	list = slices.DeleteFunc(slices.Clone(list), func(k hearth.Key) bool { return k.Deleted })
 	for _, field := range []func(*hearth.Key) string{
 		func(k *hearth.Key) string { return k.ID },
 		func(k *hearth.Key) string { return k.Name },
@@ -225,7 +224,7 @@ func Pick(list []hearth.Key, which, prefix string) (hearth.Key, error) {
 	return hearth.Key{}, hearth.Errorf(hearth.ErrNotFound, "no key has the id, name or label %q; hearth keys list shows those there are", printable(which))
 }
 
-// Change changes what a key may use and returns the key as it then is; which names it as for Disable. Running gateways
+// Change changes a key and returns it as it then is; which names it as for Disable. Running gateways
 // see the change as they see a disabled key. The error is a *hearth.Error if there is no such key or the change cannot be
 // accepted.
 func (a *Accounts) Change(ctx context.Context, which string, c hearth.KeyChange) (hearth.Key, error) {
@@ -233,8 +232,25 @@ func (a *Accounts) Change(ctx context.Context, which string, c hearth.KeyChange)
 	if err != nil {
 		return hearth.Key{}, err
 	}
-	if k, err = checkPolicy(c.Apply(k)); err != nil {
+	return a.change(ctx, k, c)
+}
+
+func (a *Accounts) change(ctx context.Context, k hearth.Key, c hearth.KeyChange) (hearth.Key, error) {
+	now := moment(time.Now())
+	if c.Name != nil {
+		if err := checkName(*c.Name); err != nil {
+			return hearth.Key{}, err
+		}
+	}
+	k, err := checkPolicy(c.Apply(k))
+	if err != nil {
 		return hearth.Key{}, err
+	}
+	if c.ExpiresAt != nil {
+		if k.ExpiresAt, err = checkExpiry(k.ExpiresAt, now); err != nil {
+			return hearth.Key{}, err
+		}
+		c.ExpiresAt = &k.ExpiresAt
 	}
 	if c.Models != nil {
 		c.Models = &k.Models
@@ -242,16 +258,17 @@ func (a *Accounts) Change(ctx context.Context, which string, c hearth.KeyChange)
 	if c.Providers != nil {
 		c.Providers = &k.Providers
 	}
-	if err := a.store.ChangeKey(ctx, k.ID, c); err != nil {
-		return hearth.Key{}, err
+	if err := a.store.ChangeKey(ctx, k.ID, c, now); err != nil {
+		return hearth.Key{}, gone(err)
 	}
+	k.UpdatedAt = now
 	return k, a.changed(ctx)
 }
 
 // add stores a key and shows it to Authorise.
 func (a *Accounts) add(ctx context.Context, plain string, k hearth.Key) (hearth.Key, error) {
 	k.ID, k.Hash, k.Label = newID(), hash(plain), label(plain, a.prefix)
-	k.CreatedAt = time.Now().UTC().Truncate(time.Millisecond)
+	k.CreatedAt = moment(time.Now())
 	if err := a.store.InsertKey(ctx, k); err != nil {
 		return hearth.Key{}, err
 	}
@@ -265,6 +282,9 @@ func (a *Accounts) Create(ctx context.Context, k hearth.Key) (plain string, made
 		return "", hearth.Key{}, err
 	}
 	if k, err = checkPolicy(k); err != nil {
+		return "", hearth.Key{}, err
+	}
+	if k.ExpiresAt, err = checkExpiry(k.ExpiresAt, time.Now()); err != nil {
 		return "", hearth.Key{}, err
 	}
 	if plain, err = newPlain(a.prefix); err != nil {

@@ -30,14 +30,22 @@ func (a *Accounts) Authorise(h http.Header, remote string) (*hearth.Key, error) 
 			return nil, err
 		}
 	}
-	if k.Disabled {
+	switch {
+	case k.Deleted:
+		return nil, hearth.Errorf(hearth.ErrUnauthorized, "This API key was deleted. Ask the operator for another one.")
+	case k.Disabled:
 		return nil, hearth.Errorf(hearth.ErrUnauthorized, "This API key is disabled. Ask the operator for another one.")
+	case expired(&k.Key, time.Now()):
+		return nil, hearth.Errorf(hearth.ErrUnauthorized, "This API key expired at %s. Ask the operator for another one.", k.ExpiresAt.Format(time.RFC3339))
 	}
-	return k, nil
+	if !k.used.Load() {
+		k.used.Store(true)
+	}
+	return &k.Key, nil
 }
 
 // unseen looks for a key that may have been made a moment ago.
-func (a *Accounts) unseen(hash hearth.KeyHash, remote string) (*hearth.Key, error) {
+func (a *Accounts) unseen(hash hearth.KeyHash, remote string) (*known, error) {
 	from := network(remote)
 	if wait, ok := a.guesses.take(from, time.Now()); !ok {
 		return nil, tooManyGuesses(wait)

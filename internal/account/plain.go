@@ -49,17 +49,23 @@ func label(plain, prefix string) string {
 }
 
 func checkName(name string) error {
-	switch {
-	case name == "" || strings.TrimSpace(name) == "":
+	if strings.TrimSpace(name) == "" {
 		return hearth.Invalid("name", "a key needs a name, so that it can be told from others")
-	case !utf8.ValidString(name):
-		return hearth.Invalid("name", "the name of a key must be valid UTF-8")
-	case utf8.RuneCountInString(name) > maxName:
-		return hearth.Invalid("name", "the name of a key may have up to %d characters, this one has %d", maxName, utf8.RuneCountInString(name))
 	}
-	for _, r := range name {
+	return checkText("name", name)
+}
+
+// checkText refuses what would harm a terminal or is no name.
+func checkText(field, text string) error {
+	switch {
+	case !utf8.ValidString(text):
+		return hearth.Invalid(field, "the %s of a key must be valid UTF-8", field)
+	case utf8.RuneCountInString(text) > maxName:
+		return hearth.Invalid(field, "the %s of a key may have up to %d characters, this one has %d", field, maxName, utf8.RuneCountInString(text))
+	}
+	for _, r := range text {
 		if !unicode.IsPrint(r) {
-			return hearth.Invalid("name", "the name of a key may hold only printable characters, this one holds %U", r)
+			return hearth.Invalid(field, "the %s of a key may hold only printable characters, this one holds %U", field, r)
 		}
 	}
 	return nil

@@ -42,6 +42,9 @@ func checkPolicy(k hearth.Key) (hearth.Key, error) {
 	if c := k.Currency; c != "" && (len(c) != 3 || strings.Trim(c, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "") {
 		return k, hearth.Invalid("currency", "the currency of a key must be a three-letter ISO code, such as USD")
 	}
+	if err := checkText("owner", k.Owner); err != nil {
+		return k, err
+	}
 	if k.LocalOnly && len(k.Providers) > 0 && !slices.ContainsFunc(k.Providers, local) {
 		return k, hearth.Invalid("providers", "a local-only key that may use external providers only could use nothing: allow %s too, or let it leave the house", hearth.LocalSlug)
 	}

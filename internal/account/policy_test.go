@@ -52,6 +52,8 @@ func TestChange(t *testing.T) {
 		{EarlyHeaders: new(time.Second)},
 		{EarlyHeaders: new(hearth.NoEarlyHeaders)},
 		{Limit: new(hearth.Nano(1))},
+		{ExpiresAt: new(time.Date(2099, 1, 2, 3, 4, 5, 6_000_000, time.UTC)), Owner: new("주인")},
+		{ExpiresAt: new(time.Time), Owner: new("")},
 		{Models: new([]string), Limit: new(hearth.Nano)},
 		{Providers: &[]string{"local-gpu/gpu-1"}, LocalOnly: new(true)},
 		{LocalOnly: new(false), Providers: &[]string{}, EarlyHeaders: new(time.Duration)},
@@ -62,6 +64,10 @@ func TestChange(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if got.UpdatedAt.Before(k.CreatedAt) || time.Since(got.UpdatedAt) > time.Minute {
+			t.Errorf("changed at %s", got.UpdatedAt)
+		}
+		want.UpdatedAt = got.UpdatedAt
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("returned key (-want +got):\n%s", d)
 		}

@@ -14,16 +14,34 @@ import (
 // ErrKeyExists is returned when a key with the same hash is there already.
 var ErrKeyExists = errors.New("key exists already")
 
+const keyColumns = `id, hash, name, label, admin, disabled, deleted, created_at, updated_at, expires_at, owner,
+	models, providers, local_only, early_headers, spend_limit, limit_reset, external_limit, currency`
+
+// millis is an instant in unix milliseconds, 0 for the zero time.
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// instant is what millis was made of, in UTC.
+func instant(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}
+
 // InsertKey adds a key.
 func (s *Store) InsertKey(ctx context.Context, k hearth.Key) error {
 	models, providers, err := lists(&k.Models, &k.Providers)
 	if err != nil {
 		return fmt.Errorf("insert key %s: %w", k.ID, err)
 	}
-	_, err = s.writer.ExecContext(ctx, `INSERT INTO keys (id, hash, name, label, admin, disabled, created_at,
-		models, providers, local_only, early_headers, spend_limit, limit_reset, external_limit, currency)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		k.ID, k.Hash[:], k.Name, k.Label, k.Admin, k.Disabled, k.CreatedAt.UnixMilli(),
+	_, err = s.writer.ExecContext(ctx, `INSERT INTO keys (`+keyColumns+`)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		k.ID, k.Hash[:], k.Name, k.Label, k.Admin, k.Disabled, k.Deleted, k.CreatedAt.UnixMilli(), millis(k.UpdatedAt), millis(k.ExpiresAt), k.Owner,
 		models, providers, k.LocalOnly, k.EarlyHeaders.Milliseconds(), int64(k.Limit), string(k.LimitReset), int64(k.ExternalLimit), k.Currency)
 	if code(err) == codeConflict {
 		return fmt.Errorf("insert key %s: %w", k.ID, ErrKeyExists)
@@ -51,10 +69,9 @@ func list(names *[]string) (any, error) {
 	return string(b), err
 }
 
-// Keys reads all keys, oldest first.
+// Keys reads all keys, oldest first, those that were deleted among them.
 func (s *Store) Keys(ctx context.Context) ([]hearth.Key, error) {
-	rows, err := s.reader.QueryContext(ctx, `SELECT id, hash, name, label, admin, disabled, created_at,
-		models, providers, local_only, early_headers, spend_limit, limit_reset, external_limit, currency FROM keys ORDER BY created_at, id`)
+	rows, err := s.reader.QueryContext(ctx, `SELECT `+keyColumns+` FROM keys ORDER BY created_at, id`)
 	if err != nil {
 		return nil, fmt.Errorf("read keys: %w", err)
 	}
@@ -75,15 +92,15 @@ func (s *Store) Keys(ctx context.Context) ([]hearth.Key, error) {
 
 func scanKey(rows *sql.Rows) (k hearth.Key, err error) {
 	var hash, models, providers []byte
-	var created, early, limit, external int64
-	if err := rows.Scan(&k.ID, &hash, &k.Name, &k.Label, &k.Admin, &k.Disabled, &created,
+	var created, updated, expires, early, limit, external int64
+	if err := rows.Scan(&k.ID, &hash, &k.Name, &k.Label, &k.Admin, &k.Disabled, &k.Deleted, &created, &updated, &expires, &k.Owner,
 		&models, &providers, &k.LocalOnly, &early, &limit, (*string)(&k.LimitReset), &external, &k.Currency); err != nil {
 		return k, err
 	}
 	if copy(k.Hash[:], hash) != len(k.Hash) || len(hash) != len(k.Hash) {
 		return k, fmt.Errorf("hash of %s has %d bytes, want %d", k.ID, len(hash), len(k.Hash))
 	}
-	k.CreatedAt = time.UnixMilli(created).UTC()
+	k.CreatedAt, k.UpdatedAt, k.ExpiresAt = time.UnixMilli(created).UTC(), instant(updated), instant(expires)
 	k.EarlyHeaders = time.Duration(early) * time.Millisecond
 	k.Limit, k.ExternalLimit = hearth.Nano(limit), hearth.Nano(external)
 	// A list that cannot be read must not become an empty one, which would allow everything.
@@ -110,27 +127,31 @@ func names(b []byte) (list []string, err error) {
 	return list, nil
 }
 
-// ChangeKey changes what a key may use, in one step: what c does not name keeps the value that another process may have
-// set meanwhile.
-func (s *Store) ChangeKey(ctx context.Context, id string, c hearth.KeyChange) error {
+// ChangeKey changes a key that was not deleted, in one step: what c does not name keeps the value that another process may
+// have set meanwhile. at is when that is.
+func (s *Store) ChangeKey(ctx context.Context, id string, c hearth.KeyChange, at time.Time) error {
 	models, providers, err := lists(c.Models, c.Providers)
 	if err != nil {
 		return fmt.Errorf("change key %s: %w", id, err)
 	}
-	var early any
+	var early, expires any
+	if c.ExpiresAt != nil {
+		expires = millis(*c.ExpiresAt)
+	}
 	if c.EarlyHeaders != nil {
 		early = c.EarlyHeaders.Milliseconds()
 	}
-	return s.updateKey(ctx, id, `UPDATE keys SET models = coalesce(?, models), providers = coalesce(?, providers),
+	return s.updateKey(ctx, id, `UPDATE keys SET updated_at = ?, name = coalesce(?, name), disabled = coalesce(?, disabled),
+		expires_at = coalesce(?, expires_at), owner = coalesce(?, owner), models = coalesce(?, models), providers = coalesce(?, providers),
 		local_only = coalesce(?, local_only), early_headers = coalesce(?, early_headers),
 		spend_limit = coalesce(?, spend_limit), limit_reset = coalesce(?, limit_reset),
-		external_limit = coalesce(?, external_limit), currency = coalesce(?, currency) WHERE id = ?`,
-		models, providers, c.LocalOnly, early, (*int64)(c.Limit), (*string)(c.LimitReset), (*int64)(c.ExternalLimit), c.Currency, id)
+		external_limit = coalesce(?, external_limit), currency = coalesce(?, currency) WHERE id = ? AND NOT deleted`,
+		millis(at), c.Name, c.Disabled, expires, c.Owner, models, providers, c.LocalOnly, early, (*int64)(c.Limit), (*string)(c.LimitReset), (*int64)(c.ExternalLimit), c.Currency, id)
 }
 
-// DisableKey switches a key off, or on again.
-func (s *Store) DisableKey(ctx context.Context, id string, disabled bool) error {
-	return s.updateKey(ctx, id, `UPDATE keys SET disabled = ? WHERE id = ?`, disabled, id)
+// RetireKey disables a key for good. at is when that is.
+func (s *Store) RetireKey(ctx context.Context, id string, at time.Time) error {
+	return s.updateKey(ctx, id, `UPDATE keys SET disabled = 1, deleted = 1, updated_at = ? WHERE id = ? AND NOT deleted`, millis(at), id)
 }
 
 // updateKey runs a statement that changes one key.
@@ -145,10 +166,9 @@ func (s *Store) updateKey(ctx context.Context, id, statement string, args ...any
 	return nil
 }
 
-// DeleteKey removes a key: for one that nobody was told. Keys that were in use are disabled instead, so that records
-// still say whose they are.
+// DeleteKey removes a key, unless something was recorded of it: records still have to say whose they are.
 func (s *Store) DeleteKey(ctx context.Context, id string) error {
-	if _, err := s.writer.ExecContext(ctx, `DELETE FROM keys WHERE id = ?`, id); err != nil {
+	if _, err := s.writer.ExecContext(ctx, `DELETE FROM keys WHERE id = ? AND NOT EXISTS (SELECT 1 FROM spend WHERE key_id = keys.id)`, id); err != nil {
 		return fmt.Errorf("delete key %s: %w", id, err)
 	}
 	return nil

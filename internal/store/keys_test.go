@@ -23,7 +23,8 @@ func TestKeys(t *testing.T) {
 	k := hearth.Key{ID: "key-1", Hash: hearth.KeyHash{1, 2, 3}, Name: "이름", Label: "sk-myip-abc…xyz", Admin: true,
 		CreatedAt: time.UnixMilli(1_764_460_800_123).UTC(),
 		Models:    []string{"a/b", `odd"one`}, Providers: []string{"local-gpu"}, LocalOnly: true, EarlyHeaders: 1500 * time.Millisecond, Limit: 5_000_000_001,
-		LimitReset: hearth.Weekly, ExternalLimit: 2_000_000_003, Currency: "USD"}
+		LimitReset: hearth.Weekly, ExternalLimit: 2_000_000_003, Currency: "USD",
+		ExpiresAt: time.UnixMilli(1_864_460_800_321).UTC(), Owner: "주인"}
 	if err := s.InsertKey(t.Context(), k); err != nil {
 		t.Fatal(err)
 	}
@@ -32,13 +33,11 @@ func TestKeys(t *testing.T) {
 	if err := s.InsertKey(t.Context(), twice); !errors.Is(err, ErrKeyExists) {
 		t.Errorf("the same hash twice: %v, want ErrKeyExists", err)
 	}
-	if err := s.DisableKey(t.Context(), "key-1", true); err != nil {
+	at := time.UnixMilli(1_764_460_900_456).UTC()
+	if err := s.ChangeKey(t.Context(), "key-1", hearth.KeyChange{Disabled: new(true)}, at); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.DisableKey(t.Context(), "key-9", true); !errors.Is(err, ErrNotFound) {
-		t.Errorf("disabling no key: %v, want ErrNotFound", err)
-	}
-	k.Disabled = true
+	k.Disabled, k.UpdatedAt = true, at
 	got, err := s.Keys(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -69,6 +68,10 @@ func TestChangeKey(t *testing.T) {
 		return v
 	}
 	for name, c := range map[string]hearth.KeyChange{
+		"name":          {Name: new("another")},
+		"disabled":      {Disabled: new(true)},
+		"expiry":        {ExpiresAt: new(time.UnixMilli(1_864_460_800_321).UTC())},
+		"owner":         {Owner: new("o")},
 		"models":        {Models: &[]string{"a/b", "c/d"}},
 		"providers":     {Providers: &[]string{"acme/fp8"}},
 		"local only":    {LocalOnly: new(true)},
@@ -84,8 +87,9 @@ func TestChangeKey(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := version()
-			check := func(want hearth.Key) {
+			check := func(want hearth.Key, at time.Time) {
 				t.Helper()
+				want.UpdatedAt = at
 				got, err := s.Keys(t.Context())
 				if err != nil {
 					t.Fatal(err)
@@ -94,23 +98,59 @@ func TestChangeKey(t *testing.T) {
 					t.Errorf("keys (-want +got):\n%s", diff)
 				}
 			}
-			if err := s.ChangeKey(t.Context(), "key-1", c); err != nil {
+			if err := s.ChangeKey(t.Context(), "key-1", c, time.UnixMilli(9).UTC()); err != nil {
 				t.Fatal(err)
 			}
-			check(c.Apply(k))
+			check(c.Apply(k), time.UnixMilli(9).UTC())
 			if v := version(); v != before+1 {
 				t.Errorf("version %d became %d: others would not see the change", before, v)
 			}
-			none := hearth.KeyChange{Models: new([]string), Providers: new([]string), LocalOnly: new(bool), EarlyHeaders: new(time.Duration), Limit: new(hearth.Nano),
+			none := hearth.KeyChange{Name: new("n"), Disabled: new(false), ExpiresAt: new(time.Time), Owner: new(""), Models: new([]string), Providers: new([]string), LocalOnly: new(bool), EarlyHeaders: new(time.Duration), Limit: new(hearth.Nano),
 				LimitReset: new(hearth.Forever), ExternalLimit: new(hearth.Nano), Currency: new("")}
-			if err := s.ChangeKey(t.Context(), "key-1", none); err != nil {
+			if err := s.ChangeKey(t.Context(), "key-1", none, time.UnixMilli(10).UTC()); err != nil {
 				t.Fatal(err)
 			}
-			check(k)
+			check(k, time.UnixMilli(10).UTC())
 		})
 	}
-	if err := s.ChangeKey(t.Context(), "key-9", hearth.KeyChange{LocalOnly: new(true)}); !errors.Is(err, ErrNotFound) {
+	if err := s.ChangeKey(t.Context(), "key-9", hearth.KeyChange{LocalOnly: new(true)}, time.UnixMilli(9)); !errors.Is(err, ErrNotFound) {
 		t.Errorf("changing no key: %v, want ErrNotFound", err)
+	}
+}
+
+// A key is removed only if nothing was recorded of it, and one that was retired cannot be changed any more.
+func TestRetireKey(t *testing.T) {
+	s := newStore(t)
+	for i, id := range []string{"key-1", "key-2"} {
+		if err := s.InsertKey(t.Context(), hearth.Key{ID: id, Hash: hearth.KeyHash{byte(i)}, Name: "n", CreatedAt: time.UnixMilli(int64(i + 1)).UTC()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Apply(t.Context(), "j", 1, []Row{NewRow(1, &hearth.Generation{ID: "gen-1", KeyID: "key-1", CreatedAt: time.UnixMilli(5)}, []byte("{}"))}); err != nil {
+		t.Fatal(err)
+	}
+	at := time.UnixMilli(7).UTC()
+	for _, id := range []string{"key-1", "key-2"} {
+		if err := s.RetireKey(t.Context(), id, at); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.RetireKey(t.Context(), id, at); !errors.Is(err, ErrNotFound) {
+			t.Errorf("%s twice: %v", id, err)
+		}
+		if err := s.ChangeKey(t.Context(), id, hearth.KeyChange{Disabled: new(false)}, at); !errors.Is(err, ErrNotFound) {
+			t.Errorf("%s was changed after its end: %v", id, err)
+		}
+		if err := s.DeleteKey(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := s.Keys(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []hearth.Key{{ID: "key-1", Hash: hearth.KeyHash{0}, Name: "n", Disabled: true, Deleted: true, CreatedAt: time.UnixMilli(1).UTC(), UpdatedAt: at}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("keys (-want +got):\n%s", diff)
 	}
 }
 
