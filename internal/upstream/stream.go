@@ -157,6 +157,8 @@ func (s *Stream) note(c *dialect.Chunk) step {
 		return stepContent
 	case c.Usage.Reported && !c.Running:
 		s.said = true
+	case c.Usage.Reported && s.Finish == "": // so the one before was a count on the way as well
+		s.said = false
 	}
 	return stepNothing
 }
