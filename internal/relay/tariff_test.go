@@ -140,6 +140,7 @@ func TestOverruns(t *testing.T) {
 			e.List = times(5)
 			e.Steps = []hearth.Tariff{{Above: 40, List: times(1)}}
 		}}, 1000, 0},
+		{"by the list of the hour", part{serve: says(usual), edit: steps(hearth.Tariff{Hours: hearth.Hours{From: 30 * time.Minute, To: 2 * time.Hour}, List: times(5)})}, 1000, 0},
 		{"the provider says less than its list", part{serve: says(`{"prompt_tokens":3,"completion_tokens":20,"total_tokens":23,"cost":90.5}`), edit: reported}, 1000, 0},
 		{"the provider says more than its list", part{serve: says(`{"prompt_tokens":3,"completion_tokens":20,"total_tokens":23,"cost":150}`), edit: reported}, 1000, 1},
 		{"the provider has no list", part{serve: says(`{"prompt_tokens":3,"completion_tokens":20,"total_tokens":23,"cost":1}`), edit: func(e *hearth.Endpoint) {
@@ -152,6 +153,7 @@ func TestOverruns(t *testing.T) {
 				var log bytes.Buffer
 				s.relay.log = slog.New(slog.NewTextHandler(&log, nil))
 				s.key.Limit = c.limit * won
+				<-time.After(time.Hour)
 				a := s.ask(t.Context(), chat(`, "max_tokens": 20`))
 				g := s.record(a.id)
 				if a.err != nil || g.Bill.Cost == 0 {
