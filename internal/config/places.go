@@ -33,8 +33,9 @@ type Slot struct {
 	// Engine is the kind of engine, so that the gateway treats it as its kind needs: keys of a request that give a caller
 	// power over the machine do not reach it (llama-server: id_slot, lora, n_predict; vllm: chat_template,
 	// prompt_logprobs, kv_transfer_params, priority, truncate_prompt_tokens; ollama: options.num_ctx), an output cap
-	// that it would refuse is lowered to what is left of the window (vllm, sglang), and a prompt that only the estimate
-	// finds too long is counted by the engine itself (llama-server, vllm). Default: not known, every key is passed on.
+	// that it would refuse is lowered to what is left of the window (vllm, sglang), a prompt that only the estimate
+	// finds too long is counted by the engine itself (llama-server, vllm), and a stream is counted piece by piece, so that
+	// one that is broken off can be billed (llama-server, vllm, sglang; not with strict_keys). Default: not known, every key is passed on.
 	Engine string `yaml:"engine" enum:"llama-server vllm sglang ollama lm-studio tabbyapi" example:"llama-server"`
 	// StrictKeys lets only keys of the chat completions API through to the engine, whatever else it may understand.
 	StrictKeys bool `yaml:"strict_keys" default:"false"`

@@ -19,7 +19,7 @@ import (
 type Target struct {
 	Model       string // what the upstream calls the model
 	StreamUsage bool   // the upstream reports usage in streams when it is asked to
-	// Running is how the engine is asked to tell with each chunk of a stream what has been used so far.
+	// Running is how the engine is asked, beside StreamUsage, to tell with each chunk what has been used so far.
 	Running      hearth.Running
 	MaxTokensKey string // the one key for the output cap that it knows; "" = either is fine
 	MaxTokens    int    // > 0: no larger output cap goes out; a body without one gets this one
@@ -45,7 +45,7 @@ func (c *Chat) AppendForward(dst []byte, t Target) []byte {
 	dst = slices.Grow(dst, len(c.raw)+len(t.Model)+64)
 	dst = append(dst, '{')
 	limit := c.outputCap(t.MaxTokensKey)
-	model, options, timings := false, false, c.Stream && t.Running == hearth.RunningTimings
+	model, options, timings := false, false, c.Stream && t.StreamUsage && t.Running == hearth.RunningTimings
 	for i := range c.members {
 		m := &c.members[i]
 		if m.own.neverForwarded() || c.dropped(m, &t) {

@@ -39,9 +39,11 @@ func TestAppendForward_running(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := string(c.AppendForward(nil, Target{Model: "up", Running: hearth.RunningUsage}))
-		if want := `{` + msgs + `,"stream":true,"timings_per_token":false,"model":"up"}`; got != want {
-			t.Errorf("got  %s\nwant %s", got, want)
+		for _, way := range []hearth.Running{hearth.RunningUsage, hearth.RunningTimings} {
+			got := string(c.AppendForward(nil, Target{Model: "up", Running: way}))
+			if want := `{` + msgs + `,"stream":true,"timings_per_token":false,"model":"up"}`; got != want {
+				t.Errorf("got  %s\nwant %s", got, want)
+			}
 		}
 	})
 }

@@ -112,6 +112,29 @@ func TestRunningCounts_Asked(t *testing.T) {
 	}
 }
 
+// TestRunningCounts_Refused: an engine that will not count on the way is asked once more without, and not again.
+func TestRunningCounts_Refused(t *testing.T) {
+	for engine, key := range map[string]string{"vllm": "continuous_usage_stats", "llama-server": "timings_per_token"} {
+		t.Run(engine, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var s *scene
+				s = stage(t, Options{}, part{local: true, slot: func(sl *hearth.Slot) { sl.Engine = engine }, serve: func(w http.ResponseWriter, r *http.Request) {
+					if strings.Contains(s.peers[0].lastBody(), key) {
+						refuses(400, `{"error":{"message":"unknown field: `+key+`"}}`)(w, r)
+						return
+					}
+					speaks(0, word("a"), lastWord)(w, r)
+				}})
+				for i, want := range []int64{2, 3} {
+					if a := s.ask(t.Context(), chat(stream)); a.err != nil || s.peers[0].seen.Load() != want || s.record(a.id).Bill.Cost != 7*won {
+						t.Errorf("request %d: %v after %d", i, a.err, s.peers[0].seen.Load())
+					}
+				}
+			})
+		})
+	}
+}
+
 // TestAborted_Provider: on_abort says whether the stream of a caller who left is read on for its usage.
 func TestAborted_Provider(t *testing.T) {
 	const leaves = 3500 * time.Millisecond

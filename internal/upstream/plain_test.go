@@ -37,6 +37,8 @@ func TestStreamOptionsRefused(t *testing.T) {
 		{"by include_usage", refusal(400, `{"error":"include_usage is not supported"}`), stream, "served one", 2, true},
 		{"in the param", refusal(400, `{"error":{"message":"unknown field","param":"stream_options.include_usage"}}`), stream, "served one", 2, true},
 		{"in what lies behind", refusal(400, `{"error":{"message":"Provider returned error","metadata":{"raw":"stream_options: extra inputs"}}}`), stream, "served one", 2, true},
+		{"counts on the way", refusal(400, `{"error":{"message":"Unknown parameter: continuous_usage_stats"}}`), stream, "served one", 2, true},
+		{"timings on the way", refusal(400, `{"error":{"message":"unexpected field","param":"timings_per_token"}}`), stream, "served one", 2, true},
 		{"422 of a validator", refusal(422, `{"detail":[{"type":"extra_forbidden","loc":["body","stream_options"],"msg":"Extra inputs are not permitted"}]}`), stream, "served one", 2, true},
 		{"and then an answer in JSON", refusal(400, openAI), answers("application/json", `{"choices":[{"message":{"content":"one"}}]}`), "served one", 2, true},
 		{"and then another fault", refusal(400, openAI), refusal(400, `{"error":"no such tool"}`), "next: provider answered 400 Bad Request: no such tool", 2, false},

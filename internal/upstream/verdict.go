@@ -245,14 +245,16 @@ func judgeRead(err, cause error, broke string) Failure {
 	return f
 }
 
-// refusesStreamOptions says whether an upstream rejects stream_options as such.
+// refusesStreamOptions says whether an upstream rejects stream_options as such, or to count on the way.
 func refusesStreamOptions(status int, e *dialect.UpstreamError) bool {
 	if status != http.StatusBadRequest && status != http.StatusUnprocessableEntity {
 		return false
 	}
 	for _, text := range [...]string{e.Param, e.Message, e.Raw} {
-		if strings.Contains(text, "stream_options") || strings.Contains(text, "include_usage") {
-			return true
+		for _, key := range [...]string{"stream_options", "include_usage", "continuous_usage_stats", "timings_per_token"} {
+			if strings.Contains(text, key) {
+				return true
+			}
 		}
 	}
 	return false
