@@ -23,11 +23,11 @@ import (
 // No binary float touches money. In the packages that reckon with it nothing has a float's type at all; elsewhere no
 // amount and no price comes from a float or becomes one. What stands here only orders or shows, and says so.
 var floatsAllowed = map[string]string{
-	".ranks":                "prices for ordering endpoints; no amount is computed from them",
-	".Tariff.seal":          "makes the ranks",
-	".Endpoint.Expected":    "orders endpoints",
-	".Endpoint.Worst":       "skips what cannot be paid before the exact reservation",
-	"internal/chain.left":   "what Worst is compared with, generous by a billionth",
+	".ranks":                        "prices for ordering endpoints; no amount is computed from them",
+	".Tariff.seal":                  "makes the ranks",
+	".Endpoint.Expected":            "orders endpoints",
+	".Endpoint.Worst":               "skips what cannot be paid before the exact reservation",
+	"internal/chain.left":           "what Worst is compared with, generous by a billionth",
 	"internal/chain.builder.amount": "shows a worst case in a message",
 }
 
