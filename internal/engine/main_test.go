@@ -23,6 +23,10 @@ func TestMain(m *testing.M) {
 	if os.Getenv(processMode) != "" {
 		os.Exit(Main(os.Args[1:]))
 	}
+	// The race detector has each process wait for a second before it ends, the engines too.
+	if err := os.Setenv("GORACE", strings.TrimSpace(os.Getenv("GORACE")+" atexit_sleep_ms=0")); err != nil {
+		panic(err)
+	}
 	goleak.VerifyTestMain(m)
 }
 

@@ -30,6 +30,10 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "engine" {
 		os.Exit(engine.Main(os.Args[2:]))
 	}
+	// The race detector has each process wait for a second before it ends, the engines too.
+	if err := os.Setenv("GORACE", strings.TrimSpace(os.Getenv("GORACE")+" atexit_sleep_ms=0")); err != nil {
+		panic(err)
+	}
 	flag.Parse()
 	_ = flag.Set("test.parallel", "12") // rows wait more than they work
 	os.Exit(m.Run())
