@@ -275,3 +275,23 @@ func TestWorst_ByHand(t *testing.T) {
 		}
 	})
 }
+
+// The prompt's share of a reported cost is the same in integers and in decimals.
+func TestShare(t *testing.T) {
+	fast := 0
+	rapid.Check(t, func(t *rapid.T) {
+		p, c := drawList(t), countTokens(drawUsage(t), rapid.IntRange(0, 9).Draw(t, "images"))
+		cost := hearth.Nano(rapid.Int64Range(0, math.MaxInt64).Draw(t, "cost"))
+		got, ok := fastShare(cost, &p, c)
+		if !ok {
+			return
+		}
+		fast++
+		if want := exactShare(cost, &p, c); got != want || got > cost {
+			t.Fatalf("%d of %d, want %d", got, cost, want)
+		}
+	})
+	if fast == 0 {
+		t.Error("the fast way was never taken")
+	}
+}

@@ -2,6 +2,7 @@ package meter
 
 import (
 	"errors"
+	"math/bits"
 	"strings"
 
 	"github.com/shopspring/decimal"
@@ -49,6 +50,28 @@ func settleReported(b *hearth.Bill, said string, c tokens) error {
 // share is the part of a cost that is the prompt's, rounded to 10⁻⁹: as much as it would be at the list price. Where the
 // list is free it is nothing.
 func share(cost hearth.Nano, list *hearth.Price, c tokens) hearth.Nano {
+	if n, ok := fastShare(cost, list, c); ok {
+		return n
+	}
+	return exactShare(cost, list, c)
+}
+
+// fastShare is exactShare for prices of common length, without allocations.
+func fastShare(cost hearth.Nano, list *hearth.Price, c tokens) (hearth.Nano, bool) {
+	prompt, total, _, ok := integerSum(list, c)
+	if !ok || cost < 0 || total.hi != 0 || total.lo == 0 || total.lo > maxInt64 {
+		return 0, false
+	}
+	hi, lo := bits.Mul64(uint64(cost), prompt.lo)
+	quo, rem := bits.Div64(hi, lo, total.lo) // the prompt is a part of the total, so that the quotient is not more than cost
+	if 2*rem >= total.lo {
+		quo++
+	}
+	return hearth.Nano(quo), true
+}
+
+// exactShare is the share by arithmetic on decimals of any length.
+func exactShare(cost hearth.Nano, list *hearth.Price, c tokens) hearth.Nano {
 	prompt, total := exactSum(list, c)
 	if total.IsZero() {
 		return 0
