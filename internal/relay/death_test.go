@@ -15,30 +15,66 @@ import (
 
 // mortal is an engine that answers several at once until it is killed.
 type mortal struct {
-	t      *testing.T
-	s      *scene
+	t    *testing.T
+	s    *scene
+	load time.Duration // of the engines after the first
+
+	mu     sync.Mutex
 	engine *pipeEngine
 	killed chan struct{} // its sockets are closed
+}
+
+// starts is called with each new engine.
+func (m *mortal) starts(e *pipeEngine) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.engine != nil {
+		e.ready = time.Now().Add(m.load)
+	}
+	m.engine = e
+}
+
+// ends lets the engine's death be seen.
+func (m *mortal) ends() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_ = m.engine.Stop(context.Background(), 0)
+}
+
+// sockets is closed when those of the present engine are.
+func (m *mortal) sockets() chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.killed
+}
+
+// rises opens the sockets of the next engine.
+func (m *mortal) rises() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.killed = make(chan struct{})
+	m.s.peers[0].dead.Store(false)
 }
 
 // part is the mortal as the first part of a scene.
 func (m *mortal) part(serve http.HandlerFunc) part {
 	m.killed = make(chan struct{})
 	return part{
-		local: true, made: func(e *pipeEngine) { m.engine = e }, slot: func(s *hearth.Slot) { s.Concurrency = 4 },
+		local: true, made: m.starts, slot: func(s *hearth.Slot) { s.Concurrency = 4 },
 		serve: func(w http.ResponseWriter, r *http.Request) {
 			ctx, cancel := context.WithCancel(r.Context())
 			defer cancel()
+			killed := m.sockets()
 			go func() {
 				select {
-				case <-m.killed:
+				case <-killed:
 					cancel()
 				case <-ctx.Done():
 				}
 			}()
 			serve(w, r.WithContext(ctx))
 			select {
-			case <-m.killed:
+			case <-killed:
 				panic(http.ErrAbortHandler)
 			default:
 			}
@@ -49,8 +85,8 @@ func (m *mortal) part(serve http.HandlerFunc) part {
 // kill closes the engine's sockets now, and lets its death be seen later.
 func (m *mortal) kill(seen time.Duration) {
 	m.s.peers[0].dead.Store(true)
-	close(m.killed)
-	time.AfterFunc(seen, func() { _ = m.engine.Stop(context.Background(), 0) })
+	close(m.sockets())
+	time.AfterFunc(seen, m.ends)
 }
 
 // crowd sends n requests at once and waits for all.
@@ -77,7 +113,7 @@ func TestEngineDies(t *testing.T) {
 				m.s = stage(t, Options{}, m.part(speaks(s, word("a"), word("b"), word("c"), word("d"), word("e"), word("f"), lastWord)))
 				at := 3500 * time.Millisecond
 				if seen < 0 {
-					time.AfterFunc(at, func() { _ = m.engine.Stop(context.Background(), 0) })
+					time.AfterFunc(at, m.ends)
 					at += time.Millisecond
 				}
 				time.AfterFunc(at, func() { m.kill(max(seen, 0)) })
@@ -89,8 +125,7 @@ func TestEngineDies(t *testing.T) {
 					}
 				}
 				<-time.After(seen + 2*s) // the death is known
-				m.s.peers[0].dead.Store(false)
-				m.killed = make(chan struct{})
+				m.rises()
 				if a := m.s.ask(t.Context(), chat(stream)); a.err != nil {
 					t.Errorf("the slot is not used: %v", a.err)
 				}
@@ -161,33 +196,34 @@ func TestNobodyListens(t *testing.T) {
 		next     []part
 		seen     time.Duration // when the death is noticed after the request
 		wait     string        // the caller's Max-Wait
+		load     time.Duration // of the next engine
 		attempts string
 		kind     hearth.ErrorType
 		took     time.Duration
 	}{
-		{"the only candidate", nil, 200 * time.Millisecond, "", "0 200", "", 200 * time.Millisecond},
-		{"its death is known already", nil, 0, "0", "0 slot_loading", hearth.ErrModelLoading, 0},
-		{"no wait is wanted", nil, 200 * time.Millisecond, "0", "0", hearth.ErrProvider, 0},
-		{"a short wait is wanted", nil, 200 * time.Millisecond, "0.1", "0", hearth.ErrProvider, 100 * time.Millisecond},
-		{"there is another candidate", []part{good}, 200 * time.Millisecond, "", "0 200", "", 0},
-		{"the other candidates failed as well", []part{boom}, 200 * time.Millisecond, "", "0 500", hearth.ErrProvider, 0},
-		{"its death is not noticed", nil, time.Hour, "", "0", hearth.ErrProvider, deathNews},
+		{"the only candidate", nil, 200 * time.Millisecond, "", 0, "0 200", "", 200 * time.Millisecond},
+		{"its death is known already", nil, 0, "0", 0, "0 slot_loading", hearth.ErrModelLoading, 0},
+		{"no wait is wanted", nil, 200 * time.Millisecond, "0", 0, "0", hearth.ErrProvider, 0},
+		{"a short wait is wanted", nil, 200 * time.Millisecond, "0.1", 0, "0", hearth.ErrProvider, 100 * time.Millisecond},
+		{"there is another candidate", []part{good}, 200 * time.Millisecond, "", 0, "0 200", "", 0},
+		{"the other candidates failed as well", []part{boom}, 200 * time.Millisecond, "", 0, "0 500", hearth.ErrProvider, 0},
+		{"the wait for the news is part of the wait for the next engine", nil, 2 * time.Second, "10", time.Hour, "0 slot_loading", hearth.ErrModelLoading, 10 * time.Second},
+		{"its death is not noticed", nil, time.Hour, "", 0, "0", hearth.ErrProvider, deathNews},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m := &mortal{t: t}
+				m := &mortal{t: t, load: c.load}
 				m.s = stage(t, Options{}, append([]part{m.part(answers)}, c.next...)...)
 				m.s.ask(t.Context(), chat(""))
-				close(m.killed)
+				close(m.sockets())
 				m.s.peers[0].dead.Store(true)
 				m.s.relay.upstream.Close() // the connections of a process end with it
 				if c.seen == 0 {
-					m.s.onDial = func() { _ = m.engine.Stop(context.Background(), 0); synctest.Wait() }
+					m.s.onDial = func() { m.ends(); synctest.Wait() }
 				} else {
 					time.AfterFunc(c.seen, func() {
-						m.killed = make(chan struct{}) // the next engine's
-						m.s.peers[0].dead.Store(false)
-						_ = m.engine.Stop(context.Background(), 0)
+						m.rises()
+						m.ends()
 					})
 				}
 				a := m.s.send(t.Context(), m.s.caller(), chat(""), "X-MyIP-Max-Wait", c.wait)
@@ -244,7 +280,7 @@ func TestEngineDiesUnderTheNextRequest(t *testing.T) {
 					}
 					died = true
 					if !c.lives {
-						time.AfterFunc(c.works+50*time.Millisecond, func() { _ = m.engine.Stop(context.Background(), 0) })
+						time.AfterFunc(c.works+50*time.Millisecond, m.ends)
 					}
 					<-time.After(c.works)
 					panic(http.ErrAbortHandler)
