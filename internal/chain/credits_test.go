@@ -21,6 +21,7 @@ func TestBuild_ExternalLimit(t *testing.T) {
 		{"own slots go on", cost, -1, 0, []string{localGemma}, "could cost up to 0.0417, more than what may still be spent at external providers", ""},
 		{"it bounds each for itself", cost, -1, 41_700_000, []string{localGemma, acmeGemma}, "beta:" + gemma + " @2 credits over_budget: could cost up to 0.695, more than what may", ""},
 		{"a nano less", cost, -1, 41_699_999, []string{localGemma}, "0.0417", ""},
+		{"own slots go on within the key's own limit", cost, 800_000_000, 0, []string{localGemma}, "may still be spent at external providers", ""},
 		{"the key's own limit is told first", cost, 1, 1, nil, "more than what the key has left", "the key has 0.000000001 KRW left and the request could cost up to 0.0417"},
 		{"the key could pay, but not there", with(cost, hearth.Preferences{Ignore: []string{"local-gpu"}}), 800_000_000, 30_000_000, nil, "provider.ignore", "0.03 KRW may still be spent at external providers and the request could cost up to 0.0417 there"},
 		{"a debt is nothing", with(cost, hearth.Preferences{Ignore: []string{"local-gpu"}}), -1, 0, nil, "provider.ignore", "0 KRW may still be spent at external providers"},

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/shopspring/decimal"
+
 	"myip.co.kr/hearth"
 	"myip.co.kr/hearth/internal/ledger"
 )
@@ -140,6 +142,39 @@ func TestLimitReset(t *testing.T) {
 			if got := ask(); got != step.want {
 				t.Errorf("step %d at %s: %s, want %s", i, began.Format(time.DateTime), got, step.want)
 			}
+		}
+	})
+}
+
+// A request that arrived before midnight is paid from that day's money, also where its second candidate has its turn after it.
+func TestLimitReset_OverMidnight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // begins at midnight
+		s := stage(t, Options{}, part{serve: answers}, part{serve: answers, edit: func(e *hearth.Endpoint) {
+			e.List = scenePrice.Times(decimal.New(11, -1))
+		}})
+		s.key.LimitReset = hearth.Daily
+		s.key.Limit = 1000 * won
+		spent := func() hearth.Nano { left, _ := s.left("KRW"); return s.key.Limit - left }
+		for spent() < 20*won {
+			if a := s.ask(t.Context(), chat(`, "max_tokens": 20`)); a.err != nil {
+				t.Fatal(a.err)
+			}
+		}
+		s.key.Limit = spent() + 110*won // the first may cost 97, the second a tenth more
+		s.peers[0].plays(after(20*time.Second, refuses(500, "{}")))
+		<-time.After(24*time.Hour - 10*time.Second - time.Since(s.start))
+		time.AfterFunc(time.Second, func() {
+			if !s.holds(5 * won) {
+				t.Error("nothing is left for others")
+			}
+		})
+		a := s.ask(t.Context(), chat(`, "max_tokens": 20`))
+		if got := words(s.record(a.id).Attempts); got != "500 over_budget" || a.err == nil {
+			t.Errorf("%q, %v", got, a.err)
+		}
+		a = s.ask(t.Context(), chat(`, "max_tokens": 20`))
+		if got := words(s.record(a.id).Attempts); got != "500 200" || a.err != nil {
+			t.Errorf("a day later: %q, %v", got, a.err)
 		}
 	})
 }
