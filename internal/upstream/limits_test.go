@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,11 +39,10 @@ func within(t *testing.T, script []line, edit ...func(*hearth.Provider)) (*bubbl
 
 // dial makes connections to an upstream that plays script to the request of the nth.
 func (b *bubble) dial(script func(n int) []line) Dialer {
-	n := 0
+	var n atomic.Int32
 	return func(context.Context, string, string) (net.Conn, error) {
-		n++
 		ours, theirs := net.Pipe()
-		go b.serve(theirs, script(n))
+		go b.serve(theirs, script(int(n.Add(1))))
 		return ours, nil
 	}
 }
