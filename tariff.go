@@ -165,10 +165,16 @@ func (c *Catalog) Money(k *Key) Money {
 	if k != nil && k.Currency != "" {
 		shown = k.Currency
 	}
-	if rate := c.Rates[shown]; shown != c.Currency && rate.IsPositive() {
-		return Money{shown, rate}
+	m, _ := c.In(shown)
+	return m
+}
+
+// In is a currency by its ISO code; false = it has no exchange rate, and the billing currency takes its place.
+func (c *Catalog) In(currency string) (Money, bool) {
+	if rate := c.Rates[currency]; currency != c.Currency && rate.IsPositive() {
+		return Money{currency, rate}, true
 	}
-	return Money{Currency: c.Currency}
+	return Money{Currency: c.Currency}, currency == c.Currency
 }
 
 // Times is the bound in a currency of which one unit is worth so much in another.

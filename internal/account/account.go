@@ -185,16 +185,15 @@ func (a *Accounts) Find(ctx context.Context, which string) (hearth.Key, error) {
 	if err != nil {
 		return hearth.Key{}, err
 	}
-	return Pick(list, which, a.prefix)
+	return Pick(slices.DeleteFunc(list, func(k hearth.Key) bool { return k.Deleted }), which, a.prefix)
 }
 
 // Pick finds the one key of a list that is meant, as Find does: the key itself wins over an id, an id over a name, a name
 // over a label. What begins with the prefix may be a key, and is not repeated.
 func Pick(list []hearth.Key, which, prefix string) (hearth.Key, error) {
-	if i := slices.IndexFunc(list, func(k hearth.Key) bool { return k.Hash == hash(which) && !k.Deleted }); i >= 0 {
+	if i := slices.IndexFunc(list, func(k hearth.Key) bool { return k.Hash == hash(which) }); i >= 0 {
 		return list[i], nil
 	}
-	list = slices.DeleteFunc(slices.Clone(list), func(k hearth.Key) bool { return k.Deleted })
 	for _, field := range []func(*hearth.Key) string{
 		func(k *hearth.Key) string { return k.ID },
 		func(k *hearth.Key) string { return k.Name },

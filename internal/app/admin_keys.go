@@ -25,7 +25,11 @@ type keyWire struct {
 	Label         string        `json:"label"`
 	Admin         bool          `json:"admin"`
 	Disabled      bool          `json:"disabled"`
+	Deleted       bool          `json:"deleted"`
 	CreatedAt     time.Time     `json:"created_at"`
+	UpdatedAt     time.Time     `json:"updated_at"`
+	ExpiresAt     time.Time     `json:"expires_at"`
+	Owner         string        `json:"owner"`
 	Models        []string      `json:"models"`
 	Providers     []string      `json:"providers"`
 	LocalOnly     bool          `json:"local_only"`
@@ -40,7 +44,8 @@ type keyWire struct {
 
 func toWire(k hearth.Key) keyWire {
 	return keyWire{
-		ID: k.ID, Name: k.Name, Label: k.Label, Admin: k.Admin, Disabled: k.Disabled, CreatedAt: k.CreatedAt,
+		ID: k.ID, Name: k.Name, Label: k.Label, Admin: k.Admin, Disabled: k.Disabled, Deleted: k.Deleted,
+		CreatedAt: k.CreatedAt, UpdatedAt: k.UpdatedAt, ExpiresAt: k.ExpiresAt, Owner: k.Owner,
 		Models: k.Models, Providers: k.Providers, LocalOnly: k.LocalOnly, EarlyHeaders: int64(k.EarlyHeaders), Limit: k.Limit,
 		LimitReset: k.LimitReset, ExternalLimit: k.ExternalLimit, Currency: k.Currency,
 	}
@@ -48,7 +53,8 @@ func toWire(k hearth.Key) keyWire {
 
 func (w *keyWire) key() hearth.Key {
 	return hearth.Key{
-		ID: w.ID, Name: w.Name, Label: w.Label, Admin: w.Admin, Disabled: w.Disabled, CreatedAt: w.CreatedAt,
+		ID: w.ID, Name: w.Name, Label: w.Label, Admin: w.Admin, Disabled: w.Disabled, Deleted: w.Deleted,
+		CreatedAt: w.CreatedAt, UpdatedAt: w.UpdatedAt, ExpiresAt: w.ExpiresAt, Owner: w.Owner,
 		Models: w.Models, Providers: w.Providers, LocalOnly: w.LocalOnly, EarlyHeaders: time.Duration(w.EarlyHeaders), Limit: w.Limit,
 		LimitReset: w.LimitReset, ExternalLimit: w.ExternalLimit, Currency: w.Currency,
 	}
@@ -58,6 +64,10 @@ func (w *keyWire) key() hearth.Key {
 type changeWire struct {
 	Which         string         `json:"which"`
 	Disable       bool           `json:"disable"`
+	Name          *string        `json:"name"`
+	Disabled      *bool          `json:"disabled"`
+	ExpiresAt     *time.Time     `json:"expires_at"`
+	Owner         *string        `json:"owner"`
 	Models        *[]string      `json:"models"`
 	Providers     *[]string      `json:"providers"`
 	LocalOnly     *bool          `json:"local_only"`
@@ -70,6 +80,7 @@ type changeWire struct {
 
 func (w *changeWire) change() hearth.KeyChange {
 	return hearth.KeyChange{
+		Name: w.Name, Disabled: w.Disabled, ExpiresAt: w.ExpiresAt, Owner: w.Owner,
 		Models: w.Models, Providers: w.Providers, LocalOnly: w.LocalOnly, EarlyHeaders: (*time.Duration)(w.EarlyHeaders), Limit: w.Limit,
 		LimitReset: w.LimitReset, ExternalLimit: w.ExternalLimit, Currency: w.Currency,
 	}

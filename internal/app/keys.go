@@ -65,7 +65,7 @@ type directKeys struct {
 }
 
 func openDirect(ctx context.Context, cfg *config.Config) (*directKeys, error) {
-	catalog, err := cfg.Catalog()
+	catalog, err := catalogOf(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -146,24 +146,34 @@ func (k *directKeys) Spent(ctx context.Context) (map[string]KeySpend, error) {
 	return by, err
 }
 
-// Create makes a key as Accounts does. Its models and providers must be there; an alias becomes the model it stands for.
+// Create makes a key as Accounts does. Its models and providers must be there, and a rate for its currency; an alias becomes
+// the model it stands for.
 func (k *directKeys) Create(ctx context.Context, key hearth.Key) (plain string, made hearth.Key, err error) {
-	if err := k.known(&key.Models, &key.Providers); err != nil {
+	if err := k.known(&key.Models, &key.Providers, key.Currency); err != nil {
 		return "", hearth.Key{}, err
 	}
 	return k.Accounts.Create(ctx, key)
 }
 
-// Change changes a key as Accounts does. Models and providers that are to be new must be there.
+// Change changes a key as Accounts does. Models, providers and a currency that are to be new must be there.
 func (k *directKeys) Change(ctx context.Context, which string, c hearth.KeyChange) (hearth.Key, error) {
-	if err := k.known(c.Models, c.Providers); err != nil {
+	currency := ""
+	if c.Currency != nil {
+		currency = *c.Currency
+	}
+	if err := k.known(c.Models, c.Providers, currency); err != nil {
 		return hearth.Key{}, err
 	}
 	return k.Accounts.Change(ctx, which, c)
 }
 
-// known checks names against the configuration and puts model ids in place of aliases; nil is not looked at.
-func (k *directKeys) known(models, providers *[]string) error {
+// known checks names against the configuration and puts model ids in place of aliases; what is nil or empty is not looked at.
+func (k *directKeys) known(models, providers *[]string, currency string) error {
+	if currency != "" {
+		if _, ok := k.catalog.In(currency); !ok {
+			return hearth.Invalid("currency", "there is no exchange rate from %.40q to %s, so no amount can be shown in it: add it to exchange_rates or exchange_sources in the configuration", currency, k.catalog.Currency)
+		}
+	}
 	if models != nil {
 		ids, err := k.modelIDs(*models)
 		if err != nil {

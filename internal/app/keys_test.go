@@ -18,6 +18,8 @@ import (
 func TestKeys_Names(t *testing.T) {
 	text := `
 aliases: {small: a/b}
+currency: KRW
+exchange_rates: {USD: 1390, JPY: 9.2}
 nodes: [{name: gpu-1, slots: [{name: s, model: a/b, command: [e, "${port}"]}]}]
 providers:
   - {slug: acme, name: Acme AI, base_url: 'https://acme.example/v1', models: [{model: a/b}, {model: c/d, variant: fp8}]}
@@ -55,6 +57,7 @@ providers:
 		"display name":      {hearth.KeyChange{Providers: &[]string{"Acme AI"}}, `did you mean acme?`},
 		"node":              {hearth.KeyChange{Providers: &[]string{"local-gpu/gpu-2"}}, `did you mean local-gpu/gpu-1?`},
 		"control character": {hearth.KeyChange{Providers: &[]string{"\x1b[31m"}}, `no provider "\x1b[31m"`},
+		"currency":          {hearth.KeyChange{Currency: new("CHF")}, `no exchange rate from "CHF" to KRW`},
 		"long":              {hearth.KeyChange{Models: &[]string{strings.Repeat("x", 5000)}}, `no model "xxx`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -64,6 +67,14 @@ providers:
 				t.Errorf("%v, want %s", err, tc.says)
 			}
 		})
+	}
+	for _, currency := range []string{"JPY", "KRW", ""} {
+		if k, err := k.Change(t.Context(), "x", hearth.KeyChange{Currency: &currency}); err != nil || k.Currency != currency {
+			t.Errorf("%q: %+v, %v", currency, k, err)
+		}
+	}
+	if _, _, err := k.Create(t.Context(), hearth.Key{Name: "y", Currency: "CHF"}); err == nil || !strings.Contains(err.Error(), "no exchange rate") {
+		t.Errorf("made with a currency that cannot be shown: %v", err)
 	}
 	if k, err := k.Change(t.Context(), "x", hearth.KeyChange{Models: &[]string{"small"}}); err != nil || !cmp.Equal(k.Models, []string{"a/b"}) || len(k.Providers) != 4 {
 		t.Errorf("changed to %+v, %v", k, err)

@@ -136,10 +136,10 @@ func TestKeys_OfARunningGateway(t *testing.T) {
 	}
 	defer k.Close()
 	want := hearth.Key{Name: "프로그램", Admin: true, Models: []string{gemma}, Providers: []string{"acme"}, LocalOnly: false, EarlyHeaders: 20 * time.Second, Limit: 2_500_000_001,
-		LimitReset: hearth.Weekly, ExternalLimit: 1_000_000_001, Currency: "USD"}
+		LimitReset: hearth.Weekly, ExternalLimit: 1_000_000_001, Currency: "USD", Owner: "주인", ExpiresAt: time.Date(2099, 1, 2, 3, 4, 5, 6_000_000, time.UTC)}
 	plain, made, err := k.Create(t.Context(), hearth.Key{
 		Name: "프로그램", Admin: true, Models: []string{"gpt-4o-mini"}, Providers: []string{"acme"}, EarlyHeaders: 20 * time.Second, Limit: 2_500_000_001,
-		LimitReset: hearth.Weekly, ExternalLimit: 1_000_000_001, Currency: "USD",
+		LimitReset: hearth.Weekly, ExternalLimit: 1_000_000_001, Currency: "USD", Owner: "주인", ExpiresAt: want.ExpiresAt,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -155,8 +155,10 @@ func TestKeys_OfARunningGateway(t *testing.T) {
 	limit, off := hearth.Nano(7), hearth.NoEarlyHeaders
 	want.Models, want.Limit, want.EarlyHeaders = []string{}, limit, off
 	want.LimitReset, want.ExternalLimit, want.Currency = hearth.Monthly, 8, ""
-	made, err = k.Change(t.Context(), "프로그램", hearth.KeyChange{Models: &[]string{}, Limit: &limit, EarlyHeaders: &off,
+	want.Name, want.Owner, want.ExpiresAt = "다른", "", want.ExpiresAt.Add(time.Second)
+	made, err = k.Change(t.Context(), "프로그램", hearth.KeyChange{Name: &want.Name, Owner: &want.Owner, ExpiresAt: &want.ExpiresAt, Disabled: new(false), Models: &[]string{}, Limit: &limit, EarlyHeaders: &off,
 		LimitReset: new(hearth.Monthly), ExternalLimit: new(hearth.Nano(8)), Currency: new("")})
+	want.UpdatedAt = made.UpdatedAt
 	if d := cmp.Diff(want, made); d != "" || err != nil {
 		t.Errorf("%v, (-want +got):\n%s", err, d)
 	}
@@ -170,8 +172,9 @@ func TestKeys_OfARunningGateway(t *testing.T) {
 	for _, wrong := range []error{
 		func() error { _, err := k.Disable(t.Context(), "nobody"); return err }(),
 		func() error { _, _, err := k.Create(t.Context(), hearth.Key{Name: "a\x1b"}); return err }(),
+		func() error { _, _, err := k.Create(t.Context(), hearth.Key{Name: "a", Currency: "CHF"}); return err }(),
 		func() error {
-			_, err := k.Change(t.Context(), "프로그램", hearth.KeyChange{Providers: &[]string{"acmee"}})
+			_, err := k.Change(t.Context(), "다른", hearth.KeyChange{Providers: &[]string{"acmee"}})
 			return err
 		}(),
 	} {

@@ -64,6 +64,7 @@ func (a *App) server(s *snapshot) *server.Server {
 	return server.New(server.Options{PublicCatalog: s.cfg.PublicCatalog, CORSOrigins: s.cfg.CORSOrigins}, server.Parts{
 		Catalog: s.catalog, Relay: s.relay, Accounts: a.Accounts, Fleet: a.fleet, Health: s.health, Windows: s.windows, Log: a.log,
 		Zone: s.options.Zone, Spent: a.spent(s), Activity: a.store.Activity,
+		Keys:  &directKeys{a.Accounts, a.store, s.catalog, s.options.Zone},
 		Order: a.order, Notices: a.notices, Ending: a.ending,
 	})
 }

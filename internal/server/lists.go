@@ -198,14 +198,19 @@ func inTurn(m *hearth.Model) []*hearth.Endpoint {
 
 // shown is the currency in which the caller of a list sees prices. A list may be public: a key is not asked for.
 func (s *Server) shown(r *http.Request) hearth.Money {
+	return s.Catalog.Money(s.asking(r))
+}
+
+// asking is the key that a request was sent with, nil if there is none that holds.
+func (s *Server) asking(r *http.Request) *hearth.Key {
 	if r.Header.Get("Authorization") == "" && r.Header.Get("X-Api-Key") == "" {
-		return s.Catalog.Money(nil)
+		return nil
 	}
 	key, err := s.Accounts.Authorise(r.Header, r.RemoteAddr)
 	if err != nil {
-		key = nil
+		return nil
 	}
-	return s.Catalog.Money(key)
+	return key
 }
 
 func (s *Server) modelJSON(m *hearth.Model, shown hearth.Money) modelJSON {

@@ -47,11 +47,12 @@ type usageJSON struct {
 	ExternalRemaining jsontext.Value `json:"external_limit_remaining"`
 }
 
-func (s *Server) usage(k *hearth.Key) usageJSON {
-	x, shown := s.Spent(k, time.Now()), s.Catalog.Money(k)
+// usage is what a key has spent, in a currency.
+func (s *Server) usage(k *hearth.Key, shown hearth.Money) usageJSON {
+	x := s.Spent(k, time.Now())
 	zero := amountIn(shown, 0)
 	j := usageJSON{
-		Currency: shown.Currency, LimitReset: orNull(string(k.LimitReset)),
+		Currency: shown.Currency, LimitReset: orNull(string(k.LimitReset)), ExpiresAt: orNullTime(k.ExpiresAt), Creator: orNull(k.Owner),
 		Usage: amountIn(shown, x.Ever), UsageDaily: amountIn(shown, x.Day), UsageWeekly: amountIn(shown, x.Week), UsageMonthly: amountIn(shown, x.Month),
 		BYOK: zero, BYOKDaily: zero, BYOKWeekly: zero, BYOKMonthly: zero, External: amountIn(shown, x.External),
 	}
@@ -98,7 +99,7 @@ func (s *Server) key(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, struct {
 		Data keyJSON `json:"data"`
 	}{keyJSON{
-		Label: k.Label, usageJSON: s.usage(k), Management: k.Admin, Provisioning: k.Admin,
+		Label: k.Label, usageJSON: s.usage(k, s.Catalog.Money(k)), Management: k.Admin, Provisioning: k.Admin,
 		RateLimit: rateLimitJSON{-1, "10s", "This field is deprecated and safe to ignore."},
 		Name:      k.Name, LocalOnly: k.LocalOnly, Models: append([]string{}, k.Models...), Providers: append([]string{}, k.Providers...),
 	}})
@@ -116,7 +117,7 @@ func (s *Server) credits(w http.ResponseWriter, r *http.Request) error {
 	for i := range keys {
 		spent := s.Spent(&keys[i], now).Ever
 		used = upTo(used, spent)
-		if keys[i].Limit > 0 && keys[i].LimitReset == hearth.Forever {
+		if keys[i].Limit > 0 && keys[i].LimitReset == hearth.Forever && !keys[i].Deleted {
 			spent = max(spent, keys[i].Limit)
 		}
 		granted = upTo(granted, spent)

@@ -44,6 +44,7 @@ type Parts struct {
 	Zone     *time.Location                                                              // in which days begin; nil = UTC
 	Spent    func(k *hearth.Key, at time.Time) Spent                                     // what a key has spent
 	Activity func(ctx context.Context, keyID, from, to string) ([]store.Activity, error) // see store.Store
+	Keys     Keyring
 
 	Order   func(context.Context, slot.Order) error // carries out an operator's orders; nil = Fleet.Order
 	Notices func() []string                         // what an operator should know of the gateway itself; nil = nothing
@@ -82,6 +83,11 @@ func New(o Options, p Parts) *Server {
 		s.route("GET", base+"/providers", s.catalog(s.providers))
 		s.route("GET", base+"/key", s.key)
 		s.route("GET", base+"/auth/key", s.key) // its name of before
+		s.route("GET", base+"/keys", s.admin(s.listKeys))
+		s.route("POST", base+"/keys", s.admin(s.createKey))
+		s.route("GET", base+"/keys/{hash}", s.admin(s.showKey))
+		s.route("PATCH", base+"/keys/{hash}", s.admin(s.changeKey))
+		s.route("DELETE", base+"/keys/{hash}", s.admin(s.deleteKey))
 		s.route("GET", base+"/credits", s.admin(s.credits))
 		s.route("GET", base+"/activity", s.admin(s.activity))
 		s.slotsRoutes(base)

@@ -120,7 +120,7 @@ func (s *Server) cors(w http.ResponseWriter, r *http.Request, origin string) (an
 			names += ", " + asked
 			h.Add("Vary", "Access-Control-Request-Headers")
 		}
-		h.Set("Access-Control-Allow-Methods", "GET, POST, OPTIONS")
+		h.Set("Access-Control-Allow-Methods", "GET, POST, PATCH, DELETE, OPTIONS")
 		h.Set("Access-Control-Allow-Headers", names)
 		h.Set("Access-Control-Max-Age", "86400")
 	}
