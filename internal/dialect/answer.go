@@ -27,7 +27,12 @@ var bom = []byte("\xef\xbb\xbf")
 // ReadAnswer reads the body of an answer. tools are the names of the functions that the request offers, none = not known.
 // A body that is no JSON object is an error.
 func ReadAnswer(body []byte, tools ...string) (*Answer, error) {
-	s := Stamp{Tools: tools}
+	return (&Stamp{Tools: tools}).ReadAnswer(body)
+}
+
+// ReadAnswer reads the body of an answer to the request that s is for. A body that is no JSON object is an error.
+func (of *Stamp) ReadAnswer(body []byte) (*Answer, error) {
+	s := Stamp{Tools: of.Tools, Keep: of.Keep}
 	r := rewriter{stamp: &s, whole: true, scan: scan{b: bytes.TrimPrefix(body, bom)}}
 	rest, err := r.document(make([]byte, 0, len(body)+256))
 	if err != nil {

@@ -99,6 +99,9 @@ func (r *rewriter) toolCall(dst []byte, choice int) []byte {
 		return dst[:at]
 	}
 	n, begins := r.stamp.number(choice, &p, r.whole)
+	if k := r.stamp.Keep; k != nil && choice == 0 {
+		k.call(n, &p)
+	}
 	if r.chunk {
 		dst = appendIndex(dst, n)
 	}

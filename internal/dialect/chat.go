@@ -329,6 +329,16 @@ func foldsTo(key []byte, name string) bool {
 // User is the user field of the request, "" if it has none.
 func (c *Chat) User() string { return c.user }
 
+// Messages is the messages of the request as they stand in its body; nil = it has none.
+func (c *Chat) Messages() []byte {
+	for i := range c.members {
+		if m := &c.members[i]; m.own == fieldMessages {
+			return c.raw[m.val:m.valEnd]
+		}
+	}
+	return nil
+}
+
 // key is a member's key without quotes and escapes.
 func (c *Chat) key(m *member) []byte { return unquote(c.raw[m.key:m.keyEnd]) }
 

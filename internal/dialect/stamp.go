@@ -22,6 +22,8 @@ type Stamp struct {
 
 	// Running says how the upstream was asked to tell with each chunk what has been used so far.
 	Running hearth.Running
+	// Keep gets the text of the first choice; nil = nobody keeps it.
+	Keep *Kept
 	// PassUsage and PassTimings: the caller asked for such counts, and sees them.
 	PassUsage, PassTimings bool
 

@@ -57,7 +57,7 @@ func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange,
 	e := o.endpoint
 	// A stamp learns from the upstream it rewrites, so each attempt gets a new one.
 	x.stamp = dialect.Stamp{
-		ID: x.gen.ID, Model: e.Model.ID, Provider: e.Provider.Name, Created: x.stamp.Created, Shown: x.stamp.Shown, Tools: x.chat.ToolNames,
+		ID: x.gen.ID, Model: e.Model.ID, Provider: e.Provider.Name, Created: x.stamp.Created, Shown: x.stamp.Shown, Tools: x.chat.ToolNames, Keep: x.kept.again(),
 		Running: running(e), PassUsage: x.chat.RunningUsage, PassTimings: x.chat.Timings,
 	}
 	x.watch.Dispatch()

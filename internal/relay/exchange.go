@@ -27,8 +27,9 @@ type exchange struct {
 	waitLeft time.Duration // what all slot waits of the request together may still take
 	hold     ledger.Hold   // the money that the present attempt may cost
 	tally    tally
-	early    *early // answers before there is a winner; nil = that is not wanted
-	begun    bool   // headers of an answer went to the caller; to be asked for with took
+	kept     *keeping // prompt and answer, for who wants to read them later; nil = they are not kept
+	early    *early   // answers before there is a winner; nil = that is not wanted
+	begun    bool     // headers of an answer went to the caller; to be asked for with took
 	recorded bool
 }
 
@@ -68,7 +69,11 @@ func (r *Relay) read(w http.ResponseWriter, req *http.Request, x *exchange) (err
 	if shown := x.stamp.Shown; !shown.Rate.IsZero() {
 		x.chat.Prefs.MaxPrice = x.chat.Prefs.MaxPrice.Times(shown.Rate)
 	}
-	return r.ledger.Reserve()
+	if err := r.ledger.Reserve(); err != nil {
+		return err
+	}
+	r.keepContent(x)
+	return nil
 }
 
 // took says whether headers of an answer went to the caller. Whoever asks has the caller to itself from then on: no
@@ -95,12 +100,15 @@ func (r *Relay) record(x *exchange) error {
 	x.recorded = true
 	defer r.ledger.Unreserve()
 	x.gen.FirstToken, x.gen.Duration, x.gen.Generating = x.watch.ToFirstToken(), x.watch.Elapsed(), x.watch.Generating()
-	return r.ledger.Record(&x.gen)
+	err := r.ledger.Record(&x.gen)
+	x.kept.offer(err == nil)
+	return err
 }
 
 // forgo leaves a request without a record.
 func (r *Relay) forgo(x *exchange) {
 	x.recorded = true
+	x.kept.offer(false)
 	r.ledger.Unreserve()
 }
 

@@ -169,6 +169,7 @@ func (r *Relay) reject(x *exchange, e *hearth.Error) error {
 // refuse records a request that ends in an error, and returns it.
 func (r *Relay) refuse(x *exchange, e *hearth.Error) error {
 	x.gen.HTTP, x.gen.Error = e.HTTPStatus(), string(e.Type)
+	x.kept.failed(e)
 	if x.took() {
 		x.gen.HTTP = http.StatusOK
 	}

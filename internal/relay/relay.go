@@ -12,6 +12,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"myip.co.kr/hearth"
+	"myip.co.kr/hearth/internal/content"
 	"myip.co.kr/hearth/internal/dialect"
 	"myip.co.kr/hearth/internal/health"
 	"myip.co.kr/hearth/internal/ledger"
@@ -36,6 +37,8 @@ type Options struct {
 	LastResort   bool           // endpoints in cooldown are tried behind everything else of their tier
 	// ExternalLimit bounds what all keys together spend at external providers.
 	ExternalLimit ledger.Budget
+	// Content says whose prompts and answers are kept; nil = nobody's.
+	Content *content.Rules
 }
 
 // Relay carries requests through their chains. It is safe for concurrent use.
@@ -49,6 +52,7 @@ type Relay struct {
 	ledger   *ledger.Ledger
 	windows  *routing.Windows
 	media    *media.Fetcher
+	contents *content.Log
 	log      *slog.Logger
 	bodies   *atomic.Int64 // bytes of request bodies held now, also by the relays before and after this one
 	misses   *sampler      // likewise
@@ -66,6 +70,7 @@ type Parts struct {
 	Ledger   *ledger.Ledger
 	Windows  *routing.Windows // nil: nothing is measured
 	Media    *media.Fetcher   // nil: no engine of the house gets a request with media behind web addresses
+	Contents *content.Log     // where prompts and answers are kept; nil = they are not
 	Log      *slog.Logger
 }
 
@@ -83,7 +88,7 @@ func newRelay(o Options, p Parts, bodies *atomic.Int64, misses *sampler, overrun
 	}
 	return &Relay{
 		opt: o, names: namesFor(o.HeaderPrefix), catalog: p.Catalog, fleet: p.Fleet, health: p.Health,
-		upstream: p.Upstream, ledger: p.Ledger, windows: p.Windows, media: p.Media, log: p.Log, bodies: bodies, misses: misses, overruns: overruns,
+		upstream: p.Upstream, ledger: p.Ledger, windows: p.Windows, media: p.Media, contents: p.Contents, log: p.Log, bodies: bodies, misses: misses, overruns: overruns,
 		followed: make(chan struct{}),
 	}
 }

@@ -23,7 +23,7 @@ func (op *opening) readAnswer(resp *http.Response) (*Opened, *Failure) {
 		o.Cut = &f
 		return o, nil
 	}
-	if o.Answer, err = dialect.ReadAnswer(b, op.call.Stamp.Tools...); err != nil {
+	if o.Answer, err = op.call.Stamp.ReadAnswer(b); err != nil {
 		o.Free()
 		return nil, noJSON(resp.StatusCode, err)
 	}
