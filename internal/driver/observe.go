@@ -179,17 +179,12 @@ func engineModel(s *hearth.Slot) string {
 	return s.UpstreamModel
 }
 
-// differs says where the engine contradicts the configuration, "" if it does not.
+// differs says where the engine contradicts the configuration, "" if it does not. Its numbers are compared by who keeps them:
+// the configuration of those may change while it runs.
 func (o *observer) differs(m *offer) string {
 	var says []string
 	if !o.strict && !slices.ContainsFunc(m.names, func(name string) bool { return o.means(o.kind(m), name) }) {
 		says = append(says, "it calls its model "+clean(m.names[0], 100))
-	}
-	if m.window > 0 && m.window < o.conf.Context {
-		says = append(says, fmt.Sprintf("a request may have %d tokens, not %d (context)", m.window, o.conf.Context))
-	}
-	if m.parallel > 0 && m.parallel < o.conf.Concurrency {
-		says = append(says, fmt.Sprintf("it works on %d requests at once, not %d (concurrency)", m.parallel, o.conf.Concurrency))
 	}
 	if m.kind != "" && o.conf.Engine != "" && m.kind != o.conf.Engine {
 		says = append(says, "it looks like "+m.kind+", not "+o.conf.Engine+" (engine)")

@@ -49,10 +49,14 @@ func (st *state) renew(p *place, s *hearth.Slot, restart bool, now time.Time) {
 		p.removed, p.disabled, p.drained = false, false, false
 	}
 	p.Slot = bounded(s)
+	if restart {
+		p.facts = hearth.SlotFacts{}
+	}
+	p.compare()
 	if !restart {
 		return
 	}
-	p.facts, p.failures, p.busyUntil = hearth.SlotFacts{}, 0, time.Time{}
+	p.failures, p.busyUntil = 0, time.Time{}
 	p.retryAt = now
 	if moved {
 		st.refuseWaiting(p, &Refusal{hearth.SkipFailed, backoffMin, otherModel})

@@ -1,6 +1,8 @@
 package slot
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"myip.co.kr/hearth"
@@ -68,10 +70,25 @@ func (st *state) otherBusy(p *place) bool {
 	return false
 }
 
+// compare notes where what the engine said of itself contradicts the configuration, of which there may be a newer one since.
+func (p *place) compare() {
+	var says []string
+	if n := p.facts.Window; n > 0 && n < p.Context {
+		says = append(says, fmt.Sprintf("a request may have %d tokens, not %d (context)", n, p.Context))
+	}
+	if n := p.facts.Parallel; n > 0 && n < p.Concurrency {
+		says = append(says, fmt.Sprintf("it works on %d requests at once, not %d (concurrency)", n, p.Concurrency))
+	}
+	if p.facts.Warning != "" {
+		says = append(says, p.facts.Warning)
+	}
+	p.differs = strings.Join(says, "; ")
+}
+
 // view is what may be known of a slot at an instant.
 func (st *state) view(p *place, now time.Time) hearth.SlotView {
 	facts := p.facts
-	if p.unready != "" {
+	if facts.Warning = p.differs; p.unready != "" {
 		facts.Warning = p.unready
 	}
 	return hearth.SlotView{

@@ -162,6 +162,7 @@ type place struct {
 	lastError string // of the last failure, for the operator
 	cause     string // the same for callers
 	facts     hearth.SlotFacts
+	differs   string // where facts contradict the configuration as it is now, "" = nowhere
 
 	loadTime  time.Duration // of the last start, 0 = none was measured
 	drainTime time.Duration // of the last swap, from the decision to the last lease

@@ -172,6 +172,7 @@ func (p *place) learn(f hearth.SlotFacts) {
 		p.facts.Model = f.Model
 	}
 	p.facts.Warning = f.Warning
+	p.compare()
 }
 
 // died notes that a ready engine is of no use any more: nobody is sent to it from now on. Its place is free when nothing

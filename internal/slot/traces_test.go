@@ -79,6 +79,30 @@ func TestTraces(t *testing.T) {
 			t.Errorf("warning %q", got)
 		}
 	})
+	t.Run("numbers of an engine are compared with the configuration that holds now", func(t *testing.T) {
+		s := newSim(t, hearth.Node{}, &hearth.Slot{Concurrency: 4, Context: 4096})
+		p := s.st.slots[0]
+		s.run("wake a")
+		s.do(event{kind: evReady, run: p.run, report: &Report{Ready: true, Facts: hearth.SlotFacts{Window: 1024, Parallel: 2, Warning: "it calls its model x"}}})
+		says := func(want string) {
+			t.Helper()
+			if got := s.st.view(p, s.now).Facts.Warning; got != want {
+				t.Errorf("warning %q, want %q", got, want)
+			}
+		}
+		says("a request may have 1024 tokens, not 4096 (context); it works on 2 requests at once, not 4 (concurrency); it calls its model x")
+		reload := func(context, concurrency int, restart bool) {
+			conf := *p.Slot
+			conf.Context, conf.Concurrency = context, concurrency
+			s.do(event{kind: evReload, change: &change{node: &hearth.Node{}, slots: []*hearth.Slot{&conf}, restart: []bool{restart}}})
+		}
+		reload(1024, 2, false)
+		says("it calls its model x")
+		reload(2048, 2, false)
+		says("a request may have 1024 tokens, not 2048 (context); it calls its model x")
+		reload(4096, 4, true) // what the engine before said is of no more use
+		says("")
+	})
 	t.Run("why an engine died stays what callers hear, though its device is not to be had afterwards", func(t *testing.T) {
 		s, p := one(t)
 		s.run("ready a")
