@@ -12,6 +12,7 @@ COUNT    ?= 6
 PKG      ?= ./...
 BASE     ?=
 KILLS    ?= 50
+DURABILITY ?= process
 
 .PHONY: help build test race fuzz crash crash-mutants bench bench-e2e lint fmt check docs clean
 
@@ -35,10 +36,10 @@ fuzz: ## run every fuzz target for FUZZTIME (10s)
 		done; \
 	done
 
-crash: ## kill the gateway KILLS times (50) under load and reconcile its records with what a client was told
+crash: ## kill the gateway KILLS times (50) under load and reconcile its records with what a client was told; DURABILITY=power
 	@mkdir -p $(BIN)
 	go test -c -o $(BIN)/crash.test ./test/crash
-	cd test/crash && $(CURDIR)/$(BIN)/crash.test -test.v -test.timeout 30m -test.run '^TestCrash$$' -kills $(KILLS)
+	cd test/crash && $(CURDIR)/$(BIN)/crash.test -test.v -test.timeout 30m -test.run '^TestCrash$$' -kills $(KILLS) -durability $(DURABILITY)
 
 crash-mutants: ## break the records in several ways, one after the other, and look whether the tests notice
 	test/crash/mutants.sh

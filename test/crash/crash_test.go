@@ -63,16 +63,18 @@ type gateway struct {
 
 func (g *gateway) path(name string) string { return filepath.Join(g.dir, name) }
 
-func newGateway(t *testing.T) *gateway {
+// newGateway makes the configuration and the client's key, after prepare has done what it wants in the directory.
+func newGateway(t *testing.T, durability string, prepare func(*gateway)) *gateway {
 	t.Helper()
 	g := &gateway{t: t, dir: t.TempDir()}
+	prepare(g)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	g.addr = ln.Addr().String()
 	ln.Close()
-	if err := os.WriteFile(g.path("hearth.yaml"), []byte(configuration(upstream(t))), 0o600); err != nil {
+	if err := os.WriteFile(g.path("hearth.yaml"), []byte(configuration(upstream(t), durability)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	create := g.command("keys", "create", "client", "--limit", limit)
@@ -208,12 +210,15 @@ func (c *client) end() {
 	if err := c.cmd.Wait(); err != nil {
 		c.t.Fatalf("client: %v\n%s", err, c.err.String())
 	}
+	if c.err.Len() > 0 {
+		c.t.Errorf("what the client did not understand:\n%.2000s", c.err.String())
+	}
 }
 
 // TestCrash kills a gateway at random moments of its life, also while it starts, and reconciles what a client was told
 // with what is in the records.
 func TestCrash(t *testing.T) {
-	g := newGateway(t)
+	g := newGateway(t, *durability, func(*gateway) {})
 	g.start()
 	g.ready()
 	c := startClient(t, g)

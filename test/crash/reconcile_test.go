@@ -3,6 +3,7 @@ package crash
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"maps"
 	"math/big"
 	"net/http"
@@ -216,7 +217,8 @@ func (g *gateway) unreserved() {
 					g.t.Fatalf("keys set: %v\n%s", err, out)
 				}
 			}
-			return g.ask() == step.status
+			status, _ := g.ask()
+			return status == step.status
 		})
 	}
 }
@@ -238,11 +240,11 @@ func (g *gateway) spent() (sum int64) {
 	return sum
 }
 
-// ask asks a question that is not noted, and returns the status.
-func (g *gateway) ask() int {
+// ask asks a question that is not noted.
+func (g *gateway) ask() (status int, body string) {
 	g.t.Helper()
-	body := fmt.Sprintf(`{"model": %q, "messages": [{"role": "user", "content": "number 0"}]}`, models[0])
-	req, err := http.NewRequest(http.MethodPost, "http://"+g.addr+"/api/v1/chat/completions", strings.NewReader(body))
+	question := fmt.Sprintf(`{"model": %q, "messages": [{"role": "user", "content": "number 0"}]}`, models[0])
+	req, err := http.NewRequest(http.MethodPost, "http://"+g.addr+"/api/v1/chat/completions", strings.NewReader(question))
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -252,5 +254,9 @@ func (g *gateway) ask() int {
 		g.t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	return resp.StatusCode
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
 }

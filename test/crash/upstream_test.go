@@ -16,7 +16,7 @@ import (
 // models are served by two providers, one priced in US dollars and one in the billing currency.
 var models = []string{"acme/first", "beta/second"}
 
-func configuration(upstream string) string {
+func configuration(upstream, durability string) string {
 	return fmt.Sprintf(`currency: KRW
 timezone: Asia/Seoul
 exchange_rates: {USD: 1390.37}
@@ -35,7 +35,7 @@ providers:
     base_url: http://%[1]s/v1
     currency: KRW
     models: [{model: %[3]s, context: 131072, price: {prompt: 30.5, completion: 150.25, cache_read: 3}}]
-`, upstream, models[0], models[1], *durability)
+`, upstream, models[0], models[1], durability)
 }
 
 // usage is what the upstream counts for a question.
