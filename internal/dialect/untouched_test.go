@@ -216,6 +216,7 @@ func FuzzUntouched(f *testing.F) {
 		}
 	}
 	f.Add([]byte(`{"choices":[{"delta":{"reasoning":null,"content":[{"thinking":"hm"},{"type":"image","x":1}],"images":[ ],"reasoning_details":"x"}}]}`))
+	f.Add([]byte(`{"usage": {"prompt_tokens":1,"completion_tokens":2} ,"choices":[{"index":3,"delta":{}}],"timings": {"prompt_n":1,"predicted_n":2} ,"usageMetadata": { "promptTokenCount":1 } ,"eval_count": 3 }`))
 	f.Add([]byte(`{"choices":[{"delta":{ "content" : "a" , "x":[ 1 ]},"y":1e400}],"z":{"z":-0}}`))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		out, c, err := stamp().AppendChunk(nil, in)
@@ -227,6 +228,11 @@ func FuzzUntouched(f *testing.F) {
 		}
 		if jsontext.Value(in).IsValid() && !jsontext.Value(out).IsValid() {
 			t.Errorf("a key stands twice, or worse:\n in %s\nout %s", in, out)
+		}
+		asking := stamp()
+		asking.Running, asking.PassUsage, asking.PassTimings = hearth.RunningUsage, true, true
+		if out, c, err := asking.AppendChunk(nil, in); err == nil && !c.Skip && jsontext.Value(in).IsValid() && !jsontext.Value(out).IsValid() {
+			t.Errorf("with counts on the way, a key stands twice, or worse:\n in %s\nout %s", in, out)
 		}
 		whole := bytes.ReplaceAll(in, []byte(`"delta"`), []byte(`"message"`))
 		if a, err := ReadAnswer(whole); err == nil && jsontext.Value(whole).IsValid() {
