@@ -38,6 +38,7 @@ type keyWire struct {
 	LimitReset    hearth.Period `json:"limit_reset"`
 	ExternalLimit hearth.Nano   `json:"external_limit"`
 	Currency      string        `json:"currency"`
+	NoContent     bool          `json:"no_content"`
 	Spent         KeySpend      `json:"spent,omitzero"`  // in a list
 	Plain         string        `json:"plain,omitempty"` // of a key that was just made
 }
@@ -47,13 +48,14 @@ func toWire(k hearth.Key) keyWire {
 		ID: k.ID, Name: k.Name, Label: k.Label, Admin: k.Admin, Disabled: k.Disabled, Deleted: k.Deleted,
 		CreatedAt: k.CreatedAt, UpdatedAt: k.UpdatedAt, ExpiresAt: k.ExpiresAt, Owner: k.Owner,
 		Models: k.Models, Providers: k.Providers, LocalOnly: k.LocalOnly, EarlyHeaders: int64(k.EarlyHeaders), Limit: k.Limit,
-		LimitReset: k.LimitReset, ExternalLimit: k.ExternalLimit, Currency: k.Currency,
+		LimitReset: k.LimitReset, ExternalLimit: k.ExternalLimit, Currency: k.Currency, NoContent: k.NoContent,
 	}
 }
 
 func (w *keyWire) key() hearth.Key {
 	return hearth.Key{
-		ID: w.ID, Name: w.Name, Label: w.Label, Admin: w.Admin, Disabled: w.Disabled, Deleted: w.Deleted,
+		NoContent: w.NoContent,
+		ID:        w.ID, Name: w.Name, Label: w.Label, Admin: w.Admin, Disabled: w.Disabled, Deleted: w.Deleted,
 		CreatedAt: w.CreatedAt, UpdatedAt: w.UpdatedAt, ExpiresAt: w.ExpiresAt, Owner: w.Owner,
 		Models: w.Models, Providers: w.Providers, LocalOnly: w.LocalOnly, EarlyHeaders: time.Duration(w.EarlyHeaders), Limit: w.Limit,
 		LimitReset: w.LimitReset, ExternalLimit: w.ExternalLimit, Currency: w.Currency,
@@ -76,11 +78,13 @@ type changeWire struct {
 	LimitReset    *hearth.Period `json:"limit_reset"`
 	ExternalLimit *hearth.Nano   `json:"external_limit"`
 	Currency      *string        `json:"currency"`
+	NoContent     *bool          `json:"no_content"`
 }
 
 func (w *changeWire) change() hearth.KeyChange {
 	return hearth.KeyChange{
-		Name: w.Name, Disabled: w.Disabled, ExpiresAt: w.ExpiresAt, Owner: w.Owner,
+		NoContent: w.NoContent,
+		Name:      w.Name, Disabled: w.Disabled, ExpiresAt: w.ExpiresAt, Owner: w.Owner,
 		Models: w.Models, Providers: w.Providers, LocalOnly: w.LocalOnly, EarlyHeaders: (*time.Duration)(w.EarlyHeaders), Limit: w.Limit,
 		LimitReset: w.LimitReset, ExternalLimit: w.ExternalLimit, Currency: w.Currency,
 	}

@@ -31,6 +31,7 @@ type keyBody struct {
 	Currency      jsontext.Value `json:"currency"` // of the limits in this body
 	ShownCurrency jsontext.Value `json:"shown_currency"`
 	LocalOnly     jsontext.Value `json:"local_only"`
+	Content       jsontext.Value `json:"content"`
 	Models        jsontext.Value `json:"models"`
 	Providers     jsontext.Value `json:"providers"`
 }
@@ -74,6 +75,8 @@ func (b *keyBody) change(cat *hearth.Catalog, in hearth.Money) (c hearth.KeyChan
 	note(err)
 	c.LocalOnly, err = optional(b.LocalOnly, "local_only", yes)
 	note(err)
+	c.NoContent, err = optional(b.Content, "content", never)
+	note(err)
 	c.LimitReset, err = optional(b.LimitReset, "limit_reset", period)
 	note(err)
 	c.ExpiresAt, err = optional(b.ExpiresAt, "expires_at", instant)
@@ -103,6 +106,17 @@ func (b *keyBody) change(cat *hearth.Catalog, in hearth.Money) (c hearth.KeyChan
 		}
 	}
 	return c, nil
+}
+
+// never reads whether prompts and answers may not be kept.
+func never(param string, v jsontext.Value) (bool, error) {
+	switch string(v) {
+	case `"` + contentNever + `"`:
+		return true, nil
+	case `"` + contentAllowed + `"`, "null":
+		return false, nil
+	}
+	return false, hearth.Invalid(param, "%s must be %s or %s", param, contentNever, contentAllowed)
 }
 
 // optional reads a member of a body, nil if it is not there.
