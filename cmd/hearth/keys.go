@@ -10,8 +10,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/shopspring/decimal"
-
 	"myip.co.kr/hearth"
 	"myip.co.kr/hearth/internal/app"
 	"myip.co.kr/hearth/internal/config"
@@ -24,116 +22,6 @@ type keysCmd struct {
 	Disable keysDisableCmd `cmd:"" help:"Disable a key: requests with it get 401."`
 }
 
-// policyFlags say what a key may use. A flag that is not given is nil.
-type policyFlags struct {
-	Models       *string `placeholder:"A,B" help:"Models the key may use, by id or alias; \"\" is all."`
-	Providers    *string `placeholder:"A,B" help:"Providers the key may use, by slug or slug/variant; local-gpu is your own slots; \"\" is all."`
-	LocalOnly    *bool   `negatable:"" help:"Requests with the key never leave the house."`
-	EarlyHeaders *string `placeholder:"20s" help:"Begin the answer to a stream after so much waiting (see early_headers in the configuration); 0s is never, \"\" as the configuration says."`
-	Limit        *string `placeholder:"AMOUNT" help:"What the key may spend, in the billing currency; 0 is no limit."`
-	LimitReset   *string `placeholder:"PERIOD" help:"When its limits begin anew, in the configured time zone: daily, weekly (on Monday), monthly or never."`
-	External     *string `name:"external-limit" placeholder:"AMOUNT" help:"What the key may spend at external providers, in the same period; after that own slots go on. 0 is no limit."`
-}
-
-// change reads the flags.
-func (f policyFlags) change() (c hearth.KeyChange, err error) {
-	c = hearth.KeyChange{Models: names(f.Models), Providers: names(f.Providers), LocalOnly: f.LocalOnly}
-	if c.EarlyHeaders, err = wait(f.EarlyHeaders); err != nil {
-		return c, err
-	}
-	if c.Limit, err = limit("--limit", f.Limit); err != nil {
-		return c, err
-	}
-	if c.ExternalLimit, err = limit("--external-limit", f.External); err != nil {
-		return c, err
-	}
-	c.LimitReset, err = period(f.LimitReset)
-	return c, err
-}
-
-// period reads the name of a period; an empty text is never.
-func period(text *string) (*hearth.Period, error) {
-	if text == nil {
-		return nil, nil
-	}
-	p := hearth.Period(strings.TrimSpace(*text))
-	switch p {
-	case hearth.Daily, hearth.Weekly, hearth.Monthly, hearth.Forever:
-	case "never":
-		p = hearth.Forever
-	default:
-		return nil, errors.New("--limit-reset must be daily, weekly, monthly or never")
-	}
-	return &p, nil
-}
-
-// limit reads the amount of a flag; nil if it is not given.
-func limit(flag string, text *string) (*hearth.Nano, error) {
-	if text == nil {
-		return nil, nil
-	}
-	n, err := amount(*text)
-	if err != nil {
-		return nil, fmt.Errorf("%s %w", flag, err)
-	}
-	return &n, nil
-}
-
-// wait reads the early headers of a key: 0s is never, as in the configuration, and an empty text the configuration's own.
-func wait(text *string) (*time.Duration, error) {
-	if text == nil {
-		return nil, nil
-	}
-	if strings.TrimSpace(*text) == "" {
-		return new(time.Duration), nil
-	}
-	d, err := time.ParseDuration(strings.TrimSpace(*text))
-	if err != nil || d < 0 {
-		return nil, errors.New(`--early-headers must be a duration with its unit, such as 20s; 0s is never, "" as the configuration says`)
-	}
-	if d == 0 {
-		d = hearth.NoEarlyHeaders
-	}
-	return &d, nil
-}
-
-// names reads a list with commas; an empty text is an empty list.
-func names(text *string) *[]string {
-	if text == nil {
-		return nil
-	}
-	list := []string{}
-	if strings.TrimSpace(*text) != "" {
-		for name := range strings.SplitSeq(*text, ",") {
-			list = append(list, strings.TrimSpace(name))
-		}
-	}
-	return &list
-}
-
-// amount reads an amount of money exactly; an empty one is 0.
-func amount(text string) (n hearth.Nano, err error) {
-	const remedy = "must be an amount in the billing currency, such as 5 or 2.50"
-	text = strings.TrimSpace(text)
-	if text == "" {
-		return 0, nil
-	}
-	if len(text) > 40 || strings.Trim(text, "0123456789.") != "" {
-		return 0, errors.New(remedy + ": digits and a point only")
-	}
-	d, err := decimal.NewFromString(text)
-	if err != nil {
-		return 0, errors.New(remedy)
-	}
-	if n, err = hearth.NanoFromDecimal(d); err != nil {
-		return 0, errors.New(remedy + ": this is more than can be counted")
-	}
-	if !n.Decimal().Equal(d) {
-		return 0, errors.New(remedy + ": it has more than nine decimals")
-	}
-	return n, nil
-}
-
 type keysCreateCmd struct {
 	configFlag
 	policyFlags
@@ -143,11 +31,11 @@ type keysCreateCmd struct {
 
 // Run creates a key and prints it alone on standard output, so that scripts can take it.
 func (c *keysCreateCmd) Run(ctx context.Context, std streams) error {
-	change, err := c.change()
-	if err != nil {
-		return err
-	}
 	return c.with(ctx, func(k *app.Keys, cfg *config.Config) error {
+		change, err := c.change(nowIn(cfg))
+		if err != nil {
+			return err
+		}
 		plain, key, err := k.Create(ctx, change.Apply(hearth.Key{Name: c.Name, Admin: c.Admin}))
 		if err != nil {
 			return err
@@ -182,8 +70,13 @@ func (c *keysListCmd) Run(ctx context.Context, std streams) error {
 			if key.Admin {
 				role = "admin"
 			}
-			if key.Disabled {
+			switch {
+			case key.Deleted:
+				continue
+			case key.Disabled:
 				state = "disabled"
+			case !key.ExpiresAt.IsZero() && !time.Now().Before(key.ExpiresAt):
+				state = "expired"
 			}
 			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", key.ID, key.Label, key.Name, role, state,
 				key.CreatedAt.Local().Format(time.DateTime), spending(spent[key.ID], &key, cfg.Currency), policy(key, cfg.Currency))
@@ -251,6 +144,15 @@ func policy(k hearth.Key, currency string) string {
 	if k.ExternalLimit > 0 {
 		parts = append(parts, "up to "+k.ExternalLimit.String()+" "+currency+" at external providers "+per(k.LimitReset))
 	}
+	if k.Currency != "" {
+		parts = append(parts, "sees "+k.Currency)
+	}
+	if !k.ExpiresAt.IsZero() {
+		parts = append(parts, "until "+k.ExpiresAt.Format(time.RFC3339))
+	}
+	if k.Owner != "" {
+		parts = append(parts, "owner "+k.Owner)
+	}
 	return strings.Join(parts, "; ")
 }
 
@@ -276,14 +178,14 @@ type keysSetCmd struct {
 
 // Run changes a key; a running gateway goes by it within a second. Only what a flag names is changed.
 func (c *keysSetCmd) Run(ctx context.Context, std streams) error {
-	change, err := c.change()
-	if err != nil {
-		return err
-	}
-	if change == (hearth.KeyChange{}) {
-		return errors.New("nothing is to be changed: say what with --models, --providers, --local-only, --early-headers, --limit, --limit-reset or --external-limit")
+	if c.policyFlags == (policyFlags{}) {
+		return errors.New("nothing is to be changed: say what with --models, --providers, --local-only, --early-headers, --limit, --limit-reset, --external-limit, --currency, --expires or --owner")
 	}
 	return c.with(ctx, func(k *app.Keys, cfg *config.Config) error {
+		change, err := c.change(nowIn(cfg))
+		if err != nil {
+			return err
+		}
 		key, err := k.Change(ctx, c.Key, change)
 		if err != nil {
 			return err
