@@ -115,6 +115,7 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (a *App, err error
 	first.relay = relay.New(a.relayOptions(first), a.relayParts(first))
 	a.Server = server.NewLive(a.server(first))
 	a.listenAdmin()
+	a.tellUnshown()
 	a.followRates(ctx)
 	return a, nil
 }

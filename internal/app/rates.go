@@ -65,6 +65,21 @@ func ratesNow(b *fx.Book) config.Rates {
 	return now
 }
 
+// tellUnshown says in the log, once for each, that keys are to see a currency that has no exchange rate any more.
+func (a *App) tellUnshown() {
+	now, cat := map[string]bool{}, a.Catalog()
+	for currency := range a.Accounts.Currencies() {
+		if _, ok := cat.In(currency); ok {
+			continue
+		}
+		if now[currency] = true; !a.reloads.unshown[currency] {
+			a.log.Warn("keys are to see amounts in a currency that has no exchange rate: they see the billing currency; add it to exchange_rates, or change the keys (hearth keys set KEY --currency '')",
+				"currency", currency, "billing_currency", cat.Currency)
+		}
+	}
+	a.reloads.unshown = now
+}
+
 // reprice makes the rates that are known now hold for the requests that come from now on.
 func (a *App) reprice() {
 	a.reloads.turn.Lock()

@@ -19,6 +19,8 @@ type reloads struct {
 	err     error     // what was wrong with the last one, nil = it holds
 	at      time.Time // when that was found out
 	waiting string    // what needs a restart, "" = nothing
+
+	unshown map[string]bool // currencies of keys that have no rate; guarded by turn
 }
 
 // Files are the files besides the configuration's own that it was read from.
@@ -74,6 +76,7 @@ func (a *App) follow(holds *config.Config) error {
 	a.ledger.Retain(retention(holds))
 	a.now.Store(next)
 	a.Server.Swap(a.server(next))
+	a.tellUnshown()
 	was.relay.Follow(next.relay)
 	was.upstream.Retire(next.upstream)
 	return nil

@@ -237,3 +237,47 @@ func TestShownCurrency(t *testing.T) {
 		t.Errorf("the chain's costs: %s", r.body)
 	}
 }
+
+// A key whose currency has no rate any more sees the billing currency, and the log says so once.
+func TestShownCurrency_RateGone(t *testing.T) {
+	t.Parallel()
+	const with, without = "exchange_rates: {USD: 1390, JPY: 9.2}", "exchange_rates: {USD: 1390}"
+	w := startWorld(t, "", without, with)
+	w.text = strings.Replace(w.text, with, without, 1) // what the edits below begin with
+	yen := w.key(t, hearth.Key{Name: "yen", Currency: "JPY", Limit: 92_000_000_000})
+	gone := w.key(t, hearth.Key{Name: "gone", Currency: "JPY"})
+	sees := func(currency, limit string) {
+		t.Helper()
+		if k := w.get(t, "/key", yen); string(k["currency"]) != `"`+currency+`"` || string(k["limit"]) != limit {
+			t.Errorf("sees %s %s, want %s %s", k["limit"], k["currency"], limit, currency)
+		}
+	}
+	said := func(times int) {
+		t.Helper()
+		if n := strings.Count(w.log.String(), "no exchange rate: they see the billing currency"); n != times {
+			t.Errorf("said %d times, want %d", n, times)
+		}
+	}
+	sees("JPY", "10")
+	said(0)
+	w.reload()
+	sees("KRW", "92")
+	said(1)
+	w.reload(without, without+"\nmargin: 6%", "margin: 5%\n", "")
+	said(1)
+	w.reload(without, with)
+	sees("JPY", "10")
+	w.reload()
+	said(2)
+	for _, name := range []string{"yen", "gone"} {
+		if _, err := w.app.Accounts.Disable(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.reload(without, with)
+	w.reload()
+	said(2) // nobody is to see it
+	if r := w.call("GET", "/api/v1/key", "", "Authorization: Bearer "+gone); r.status != 401 {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+}
