@@ -78,7 +78,7 @@ func TestConfig_Follow(t *testing.T) {
 			if d := cmp.Diff(tc.want, got); d != "" {
 				t.Errorf("changes (-want +got):\n%s", d)
 			}
-			if next.Listen != old.Listen || next.DataDir != old.DataDir || next.KeyPrefix != old.KeyPrefix || next.Records != old.Records ||
+			if next.Listen != old.Listen || next.DataDir != old.DataDir || next.KeyPrefix != old.KeyPrefix || !cmp.Equal(next.Records, old.Records) ||
 				next.Local.PortRange != old.Local.PortRange || next.Local.LockDir != old.Local.LockDir || next.Local.Name != c.Local.Name || next.Currency != c.Currency || c.Listen != listen {
 				t.Errorf("%+v holds", next)
 			}

@@ -96,6 +96,7 @@ func (k *checker) check() {
 	k.nodes, k.slots, k.ports = map[string]string{}, map[string]string{}, map[int]string{}
 	k.slugs, k.endpoints, k.rates = map[string]string{}, map[string]string{}, map[string]string{}
 	k.general()
+	k.content("records.content", &k.c.Records.Content)
 	k.money()
 	for i := range k.c.Models {
 		k.model(at("models", i), &k.c.Models[i])

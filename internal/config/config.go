@@ -182,6 +182,8 @@ type Records struct {
 	// MaxSize is how large the database may grow before the oldest records are deleted; 0 is without a bound. The file of a
 	// database that is larger already shrinks little by little.
 	MaxSize Size `yaml:"max_size" default:"0B" min:"0B" max:"16TiB" example:"20GiB"`
+	// Content says whether prompts and answers are kept too. By default they are nowhere.
+	Content Content `yaml:"content"`
 }
 
 // ExternalLimit bounds what all keys together may spend at external providers.

@@ -85,6 +85,7 @@ var sections = []struct {
 	{"models[]", reflect.TypeFor[Model]()},
 	{"node_server", reflect.TypeFor[NodeServer]()},
 	{"records", reflect.TypeFor[Records]()},
+	{"records.content", reflect.TypeFor[Content]()},
 	{"shutdown", reflect.TypeFor[Shutdown]()},
 	{"request", reflect.TypeFor[Request]()},
 	{"cooldown", reflect.TypeFor[Cooldown]()},
@@ -213,7 +214,7 @@ func section(t reflect.Type) string {
 func fieldComments(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	for _, name := range []string{"config.go", "nodes.go", "places.go", "prices.go", "rates.go"} {
+	for _, name := range []string{"config.go", "nodes.go", "places.go", "prices.go", "rates.go", "content.go"} {
 		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)

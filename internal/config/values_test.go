@@ -254,7 +254,7 @@ func TestDefault(t *testing.T) {
 	if diff := cmp.Diff(d.Local, c.Local); diff != "" {
 		t.Errorf("local (-default +read):\n%s", diff)
 	}
-	if c.Records != d.Records || c.Shutdown != d.Shutdown || c.Request != d.Request || c.Listen != d.Listen || c.Currency != d.Currency {
+	if !cmp.Equal(c.Records, d.Records) || c.Shutdown != d.Shutdown || c.Request != d.Request || c.Listen != d.Listen || c.Currency != d.Currency {
 		t.Errorf("read %+v, default %+v", c, d)
 	}
 	if d.Local.Limits.FirstByte != 180*time.Second || d.Request.MaxBodyTotal != 256<<20 || d.Records.MaxJournal != 1<<30 || !d.PublicCatalog || d.Shutdown.Grace != 25*time.Second {

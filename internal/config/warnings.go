@@ -51,6 +51,7 @@ func (w *warner) general() {
 	if c.DefaultModel == "" {
 		w.add("default_model", "is not set: a request that names no model is refused", "")
 	}
+	w.content("records.content", &c.Records.Content)
 	if c.Margin.IsNegative() {
 		w.add("margin", "is negative: calls are billed below cost at every provider without a margin of its own", "")
 	}
