@@ -99,6 +99,9 @@ func (l *Ledger) applyAll(ctx context.Context) error {
 func (l *Ledger) catchUp(ctx context.Context) error {
 	var rows []store.Row
 	for l.Pending() > 0 {
+		if err := l.store.Present(); err != nil {
+			return err
+		}
 		var last uint64
 		var err error
 		if rows, last, err = l.nextBatch(rows[:0]); err != nil {
@@ -156,6 +159,9 @@ func (l *Ledger) appendRow(rows []store.Row, seq uint64, payload []byte) []store
 func (l *Ledger) settle(ctx context.Context) {
 	applied := l.tail.base() - 1
 	safe, err := l.store.Checkpoint(ctx)
+	if err == nil {
+		err = l.store.Present() // what is safe in a file that is gone is not safe
+	}
 	if err == nil && safe {
 		err = l.discard(applied)
 	}

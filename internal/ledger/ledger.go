@@ -36,7 +36,7 @@ type Ledger struct {
 	cancel    context.CancelFunc
 	retention atomic.Pointer[Retention]
 	retained  chan struct{} // closed when nothing is deleted any more
-	done      chan error // the applier's last word
+	done      chan error    // the applier's last word
 	once      sync.Once
 }
 

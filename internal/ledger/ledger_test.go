@@ -36,7 +36,7 @@ var sameDecimal = cmp.Comparer(func(a, b decimal.Decimal) bool { return a.Equal(
 // books are a ledger with the journal and the store below it, in one directory.
 type books struct {
 	dir     string
-	log     *bytes.Buffer
+	log     *lockedWriter
 	journal *journal.Journal
 	store   *store.Store
 	*Ledger
@@ -45,8 +45,8 @@ type books struct {
 // open opens the books of a directory; a test that closes them itself may do so.
 func open(t testing.TB, dir string, o journal.Options) *books {
 	t.Helper()
-	b := &books{dir: dir, log: new(bytes.Buffer)}
-	log := slog.New(slog.NewTextHandler(&lockedWriter{w: b.log}, nil))
+	b := &books{dir: dir, log: new(lockedWriter)}
+	log := slog.New(slog.NewTextHandler(b.log, nil))
 	o.Dir, o.Log = filepath.Join(dir, "journal"), log
 	var err error
 	if b.journal, err = journal.Open(o); err != nil {
@@ -64,7 +64,13 @@ func open(t testing.TB, dir string, o journal.Options) *books {
 
 type lockedWriter struct {
 	mu sync.Mutex
-	w  *bytes.Buffer
+	w  bytes.Buffer
+}
+
+func (l *lockedWriter) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.String()
 }
 
 func (l *lockedWriter) Write(p []byte) (int, error) {

@@ -35,8 +35,9 @@ const (
 // Store is an open database file. Its methods may be called from many goroutines.
 type Store struct {
 	path   string
-	writer *sql.DB // one connection
-	reader *sql.DB // a few connections that cannot write
+	file   os.FileInfo // as it was opened
+	writer *sql.DB     // one connection
+	reader *sql.DB     // a few connections that cannot write
 	salt   []byte
 
 	insertOne, insertChunk *sql.Stmt // of the writer; they live as long as it
@@ -56,7 +57,25 @@ func Open(ctx context.Context, path string) (*Store, error) {
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(explain(path, err), s.Close())
 	}
+	if s.file, err = os.Stat(path); err != nil {
+		return nil, errors.Join(fmt.Errorf("open database: %w", err), s.Close())
+	}
 	return s, nil
+}
+
+// Present is an error if the database's file is no longer where it was opened: it was moved away, deleted or replaced.
+// What is written then goes into a file that nobody finds again.
+func (s *Store) Present() error {
+	now, err := os.Stat(s.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("the database %s is gone: put it back or start again; records stay in the journal until then", s.path)
+	case err != nil:
+		return fmt.Errorf("look for the database: %w", err)
+	case !os.SameFile(now, s.file):
+		return fmt.Errorf("the database %s was replaced by another file: start again; records stay in the journal until then", s.path)
+	}
+	return nil
 }
 
 func prepareFile(path string) error {
