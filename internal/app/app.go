@@ -16,6 +16,7 @@ import (
 	"myip.co.kr/hearth"
 	"myip.co.kr/hearth/internal/account"
 	"myip.co.kr/hearth/internal/config"
+	"myip.co.kr/hearth/internal/content"
 	"myip.co.kr/hearth/internal/fx"
 	"myip.co.kr/hearth/internal/health"
 	"myip.co.kr/hearth/internal/journal"
@@ -55,19 +56,20 @@ type App struct {
 	Accounts *account.Accounts
 	Server   *server.Live
 
-	o       Options
-	log     *slog.Logger
-	now     atomic.Pointer[snapshot]
-	reloads reloads
-	fleet   *slot.Fleet
-	ledger  *ledger.Ledger
-	journal *journal.Journal
-	store   *store.Store
-	orders  *orders
-	rates   *fx.Book
-	admin   net.Listener                  // nil = there is none
-	ending  chan struct{}                 // closed when the listeners are: answers without an end have to end
-	closers []func(context.Context) error // in the order of Close
+	o        Options
+	log      *slog.Logger
+	now      atomic.Pointer[snapshot]
+	reloads  reloads
+	fleet    *slot.Fleet
+	ledger   *ledger.Ledger
+	journal  *journal.Journal
+	store    *store.Store
+	orders   *orders
+	contents *content.Log
+	rates    *fx.Book
+	admin    net.Listener                  // nil = there is none
+	ending   chan struct{}                 // closed when the listeners are: answers without an end have to end
+	closers  []func(context.Context) error // in the order of Close
 }
 
 // Catalog is the one of the configuration that holds.
@@ -95,6 +97,7 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (a *App, err error
 	if err := a.openRecords(ctx); err != nil { // from here on the data directory is this gateway's
 		return a, err
 	}
+	a.openContents(ctx)
 	a.openRates(ctx)
 	if first, err = newSnapshot(cfg, ratesNow(a.rates)); err != nil {
 		return a, err
@@ -141,8 +144,13 @@ func relayOptions(cfg *config.Config) (relay.Options, error) {
 	if err != nil {
 		return relay.Options{}, err
 	}
+	rules, err := contentRules(cfg)
+	if err != nil {
+		return relay.Options{}, err
+	}
 	external, err := hearth.NanoFromDecimal(cfg.ExternalLimit.Amount)
 	return relay.Options{
+		Content:      rules,
 		HeaderPrefix: cfg.HeadersPrefix, IDPrefix: cfg.GenerationPrefix, Zone: zone,
 		MaxBody: int64(cfg.Request.MaxBody), MaxBodyTotal: int64(cfg.Request.MaxBodyTotal),
 		MaxAttempts: cfg.MaxAttempts, EarlyHeaders: cfg.EarlyHeaders, KeepAlive: cfg.KeepAlive, LastResort: cfg.Cooldown.LastResort,

@@ -74,6 +74,7 @@ func (a *App) follow(holds *config.Config) error {
 	}
 	next.relay = was.relay.Next(a.relayOptions(next), a.relayParts(next))
 	a.ledger.Retain(retention(holds))
+	a.contents.Retain(contentRetention(holds))
 	a.now.Store(next)
 	a.Server.Swap(a.server(next))
 	a.tellUnshown()

@@ -47,7 +47,7 @@ func (a *App) relayOptions(s *snapshot) relay.Options {
 func (a *App) relayParts(s *snapshot) relay.Parts {
 	return relay.Parts{
 		Catalog: s.catalog, Fleet: a.fleet, Health: s.health, Upstream: s.upstream, Ledger: a.ledger, Windows: s.windows,
-		Media: s.media, Log: a.log,
+		Media: s.media, Contents: a.contents, Log: a.log,
 	}
 }
 
@@ -57,13 +57,16 @@ func (a *App) notices() []string {
 	if n := a.now.Load().relay.Overruns(); n > 0 {
 		list = append(list, fmt.Sprintf("since the start %d answers cost more than was held back of a spend limit; the log names them", n))
 	}
+	if n := a.contents.Dropped(); n > 0 {
+		list = append(list, fmt.Sprintf("since the start the prompts and answers of %d requests were dropped, for they come faster than they can be kept", n))
+	}
 	return list
 }
 
 func (a *App) server(s *snapshot) *server.Server {
 	return server.New(server.Options{PublicCatalog: s.cfg.PublicCatalog, CORSOrigins: s.cfg.CORSOrigins}, server.Parts{
 		Catalog: s.catalog, Relay: s.relay, Accounts: a.Accounts, Fleet: a.fleet, Health: s.health, Windows: s.windows, Log: a.log,
-		Zone: s.options.Zone, Spent: a.spent(s), Activity: a.store.Activity,
+		Zone: s.options.Zone, Spent: a.spent(s), Activity: a.store.Activity, Content: a.contents.Content,
 		Keys:  &directKeys{a.Accounts, a.store, s.catalog, s.options.Zone},
 		Order: a.order, Notices: a.notices, Ending: a.ending,
 	})

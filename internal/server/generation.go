@@ -112,26 +112,35 @@ type responseJSON struct {
 }
 
 func (s *Server) generation(w http.ResponseWriter, r *http.Request) error {
-	key, err := s.authorise(w, r)
+	g, key, err := s.recordOf(w, r)
 	if err != nil {
 		return err
-	}
-	id := r.URL.Query().Get("id")
-	if id == "" {
-		return hearth.Invalid("id", "add ?id= and the value of the X-Generation-Id header of the answer")
-	}
-	g, err := s.Relay.Generation(r.Context(), id)
-	var he *hearth.Error
-	if err != nil && !(errors.As(err, &he) && he.Type == hearth.ErrNotFound) {
-		return err
-	}
-	if g == nil || g.KeyID != key.ID && !key.Admin {
-		return hearth.Errorf(hearth.ErrNotRecorded, "no record of a generation \"%s\" under this key: requests refused with 400, 401 or 413 are not recorded, and of those that no candidate could serve only ten a second", printable(id))
 	}
 	numeric := r.URL.Query().Get("status") == "numeric" || strings.Contains(strings.ToLower(r.UserAgent()), "openrouter")
 	return writeJSON(w, http.StatusOK, struct {
 		Data generationJSON `json:"data"`
 	}{s.generationJSON(g, s.shownBy(key, &g.Bill), numeric)})
+}
+
+// recordOf finds the record that a request asks for, if it is the caller's own or the caller an admin.
+func (s *Server) recordOf(w http.ResponseWriter, r *http.Request) (*hearth.Generation, *hearth.Key, error) {
+	key, err := s.authorise(w, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	id := r.URL.Query().Get("id")
+	if id == "" {
+		return nil, nil, hearth.Invalid("id", "add ?id= and the value of the X-Generation-Id header of the answer")
+	}
+	g, err := s.Relay.Generation(r.Context(), id)
+	var he *hearth.Error
+	if err != nil && !(errors.As(err, &he) && he.Type == hearth.ErrNotFound) {
+		return nil, nil, err
+	}
+	if g == nil || g.KeyID != key.ID && !key.Admin {
+		return nil, nil, hearth.Errorf(hearth.ErrNotRecorded, "no record of a generation \"%s\" under this key: requests refused with 400, 401 or 413 are not recorded, and of those that no candidate could serve only ten a second", printable(id))
+	}
+	return g, key, nil
 }
 
 // shownBy is the currency in which a key sees a bill: at the bill's own exchange rate if it has that of the currency, else

@@ -44,6 +44,7 @@ type Parts struct {
 	Zone     *time.Location                                                              // in which days begin; nil = UTC
 	Spent    func(k *hearth.Key, at time.Time) Spent                                     // what a key has spent
 	Activity func(ctx context.Context, keyID, from, to string) ([]store.Activity, error) // see store.Store
+	Content  func(ctx context.Context, id string) ([]byte, error)                        // what is kept of a prompt and answer; store.ErrNotFound = nothing
 	Keys     Keyring
 
 	Order   func(context.Context, slot.Order) error // carries out an operator's orders; nil = Fleet.Order
@@ -75,6 +76,7 @@ func New(o Options, p Parts) *Server {
 		s.route("POST", base+"/chat/completions", s.chat)
 		s.route("POST", base+"/chain", s.explain)
 		s.route("GET", base+"/generation", s.generation)
+		s.route("GET", base+"/generation/content", s.content)
 		s.route("GET", base+"/models", s.catalog(s.models))
 		s.route("GET", base+"/models/{author}/{slug}/endpoints", s.catalog(s.endpoints))
 		s.route("GET", base+"/models/{id}/endpoints", s.catalog(s.endpoints)) // an alias, or an id with its slash as %2F
