@@ -256,6 +256,17 @@ func TestExport(t *testing.T) {
 		if code, _, errs := h.hearth("records", "export", "-o", filepath.Join(h.dir, "nowhere", "x")); code == 0 || !strings.Contains(errs, "no such file") {
 			t.Errorf("%d %q", code, errs)
 		}
+		st := h.open(t) // a record that cannot be read, in the middle of the way
+		broken := store.NewRow(99, answered("gen-99", job, "local-gpu", "a/b", night), []byte(`{"id":`))
+		if _, err := st.Apply(t.Context(), "another", 99, []store.Row{broken}); err != nil {
+			t.Fatal(err)
+		}
+		if err := st.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if code, _, errs := h.hearth("records", "export", "-o", file); code == 0 || !strings.Contains(errs, "read record gen-99") {
+			t.Errorf("%d %q", code, errs)
+		}
 		again, _ := os.ReadFile(file)
 		left, _ := filepath.Glob(filepath.Join(h.dir, ".out*"))
 		if string(again) != string(whole) || left != nil {
