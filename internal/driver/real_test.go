@@ -105,7 +105,7 @@ func TestRealLlamaCpp(t *testing.T) {
 	s.Env = map[string]hearth.Secret{"LLAMA_API_KEY": "${api_key}", "LLAMA_LIB": hearth.Secret(v[2])}
 	e := start(t, s)
 	got := facts(t, e)
-	if got.Window < 256 || got.Parallel != 2 || got.Model != "acme/tiny" || !strings.Contains(got.Warning, "2 requests at once, not 4") {
+	if got.Window < 256 || got.Parallel != 2 || got.Model != "acme/tiny" || got.Warning != "" {
 		t.Errorf("%+v", got)
 	}
 	if status, body := chat(t, e); status != http.StatusOK || !strings.Contains(body, "tiny-a") {
