@@ -1,10 +1,14 @@
 package hearth_test
 
 import (
+	"math"
+	"math/big"
+	"regexp"
 	"testing"
 	"time"
 
 	"github.com/shopspring/decimal"
+	"pgregory.net/rapid"
 
 	"myip.co.kr/hearth"
 )
@@ -85,9 +89,87 @@ func TestMoney(t *testing.T) {
 		{dollar, 1_000_000_000, "0.000719424460"},
 		{dollar, -1_390, "-0.000000001"},
 		{dollar, 0, "0"},
+		{hearth.Money{Currency: "X", Rate: decimal.NewFromInt(2000)}, 1, "0"}, // half of the last digit: to even
+		{hearth.Money{Currency: "X", Rate: decimal.NewFromInt(2000)}, 3, "0.000000000002"},
+		{hearth.Money{Currency: "X", Rate: decimal.RequireFromString("0.001")}, math.MaxInt64, "9223372036854.775807"},
+		{hearth.Money{Currency: "X", Rate: decimal.RequireFromString("0.000001")}, math.MinInt64, "-9223372036854775.808"},
 	} {
 		if got := string(tc.m.Append(nil, tc.n)); !decimal.RequireFromString(got).Equal(decimal.RequireFromString(tc.want)) {
 			t.Errorf("%s in %q is %s, want %s", tc.n, tc.m.Currency, got, tc.want)
 		}
+	}
+}
+
+// An amount that is shown is a plain decimal number, at most half of 10⁻¹² from what it is worth exactly, and exactly that
+// where it has no more digits. The parts of a bill add up to its whole within 1.5 × 10⁻¹².
+func TestMoney_Exact(t *testing.T) {
+	plain := regexp.MustCompile(`^(0|-?[1-9][0-9]*|-?(0|[1-9][0-9]*)\.[0-9]{0,11}[1-9])$`)
+	finest := big.NewRat(1, 1_000_000_000_000)
+	half := new(big.Rat).Mul(finest, big.NewRat(5_001, 10_000)) // rounding twice moves what is within 10⁻¹⁶ of a half
+	rapid.Check(t, func(t *rapid.T) {
+		m := hearth.Money{Currency: "X"}
+		if rapid.Bool().Draw(t, "converted") {
+			m.Rate = decimal.New(rapid.Int64Range(1, math.MaxInt64).Draw(t, "rate digits"), int32(rapid.IntRange(-24, 3).Draw(t, "exponent")))
+		}
+		shown := func(n hearth.Nano) *big.Rat {
+			text := string(m.Append([]byte("x"), n))
+			if text[0] != 'x' || !plain.MatchString(text[1:]) {
+				t.Fatalf("%s shown as %q", n, text)
+			}
+			r, _ := new(big.Rat).SetString(text[1:])
+			return r
+		}
+		exact := func(n hearth.Nano) *big.Rat {
+			r := big.NewRat(int64(n), 1_000_000_000)
+			if !m.Rate.IsZero() {
+				r.Quo(r, m.Rate.Rat())
+			}
+			return r
+		}
+		whole := hearth.Nano(rapid.Int64().Draw(t, "amount"))
+		off := new(big.Rat).Sub(shown(whole), exact(whole))
+		most := half
+		if digits := new(big.Rat).Quo(exact(whole), finest); m.Rate.IsZero() || digits.IsInt() {
+			most = new(big.Rat)
+		}
+		if off.Abs(off).Cmp(most) > 0 {
+			t.Fatalf("%s at %s is off by %s", whole, m.Rate, off.FloatString(20))
+		}
+		part := hearth.Nano(rapid.Int64Range(0, max(int64(whole), 0)).Draw(t, "part"))
+		if whole < part {
+			whole = part
+		}
+		sum := new(big.Rat).Add(shown(part), shown(whole-part))
+		if sum.Sub(sum, shown(whole)); sum.Abs(sum).Cmp(new(big.Rat).Mul(half, big.NewRat(3, 1))) > 0 {
+			t.Fatalf("the parts of %s are off by %s", whole, sum.FloatString(20))
+		}
+	})
+}
+
+func TestCatalog_Money(t *testing.T) {
+	c := &hearth.Catalog{Currency: "KRW", Rates: map[string]decimal.Decimal{"USD": decimal.NewFromInt(1390), "BAD": decimal.Zero, "NEG": decimal.NewFromInt(-1), "KRW": decimal.NewFromInt(2)}}
+	for _, tc := range []struct {
+		setting, own, want string
+		rate               int64
+	}{
+		{"", "", "KRW", 0}, {"USD", "", "USD", 1390}, {"USD", "KRW", "KRW", 0}, {"", "USD", "USD", 1390}, {"KRW", "", "KRW", 0},
+		{"", "EUR", "KRW", 0}, {"USD", "EUR", "KRW", 0}, {"EUR", "", "KRW", 0}, {"", "BAD", "KRW", 0}, {"", "NEG", "KRW", 0},
+	} {
+		c.Shown = tc.setting
+		if got := c.Money(&hearth.Key{Currency: tc.own}); got.Currency != tc.want || !got.Rate.Equal(decimal.NewFromInt(tc.rate)) {
+			t.Errorf("setting %q, key %q: %+v", tc.setting, tc.own, got)
+		}
+		if _, ok := c.In(tc.own); ok != (tc.own == "KRW" || tc.own == "USD") {
+			t.Errorf("%q can be shown: %t", tc.own, ok)
+		}
+	}
+	c.Shown = "USD"
+	if got := c.Money(nil); got.Currency != "USD" {
+		t.Errorf("without a key: %+v", got)
+	}
+	bound := hearth.MaxPrice{Prompt: decimal.NewNullDecimal(decimal.RequireFromString("0.5")), Request: decimal.NewNullDecimal(decimal.NewFromInt(3))}
+	got := bound.Times(decimal.NewFromInt(1390))
+	if !got.Prompt.Decimal.Equal(decimal.NewFromInt(695)) || !got.Request.Decimal.Equal(decimal.NewFromInt(4170)) || got.Completion.Valid || got.Image.Valid {
+		t.Errorf("bound %+v", got)
 	}
 }
