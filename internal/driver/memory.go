@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -42,6 +43,9 @@ func (d *Drivers) room(ctx context.Context, s *hearth.Slot) error {
 		}
 		if err == nil && free >= s.MinFree {
 			return nil
+		}
+		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+			return err // there will be no such command in half a minute either
 		}
 		if time.Now().After(end) {
 			if err != nil {

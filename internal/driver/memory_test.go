@@ -66,6 +66,16 @@ func TestRoom(t *testing.T) {
 			}
 		}
 	})
+	t.Run("a command that is not there is not waited for", func(t *testing.T) {
+		for _, command := range []string{"no-such-command", filepath.Join(t.TempDir(), "free")} {
+			d, s := with(t, time.Hour, "")
+			s.Node.FreeMemory = []string{command}
+			var busy *slot.BusyError
+			if err := d.room(t.Context(), s); err == nil || errors.As(err, &busy) || !strings.Contains(err.Error(), command) {
+				t.Errorf("%s: %v", command, err)
+			}
+		}
+	})
 	t.Run("who asks may leave, and the command with what it started ends", func(t *testing.T) {
 		pid := filepath.Join(t.TempDir(), "pid")
 		d, s := with(t, time.Hour, "sleep 1000 & echo $! >"+pid+"; wait")
