@@ -28,7 +28,7 @@ type step struct {
 }
 
 func drawLives(faults bool) *rapid.Generator[[]life] {
-	does := []string{"append", "append", "append", "append together", "append together", "sync", "discard", "reserve", "reopen"}
+	does := []string{"append", "append", "append", "append together", "append together", "sync", "discard", "reserve", "reopen", "skip"}
 	if faults {
 		does = append(does, "fail", "fail", "fill", "heal")
 	}
@@ -258,6 +258,8 @@ func (h *history) step(s step) error {
 			h.j.Unreserve()
 		}
 		return h.excuse(err)
+	case "skip":
+		return h.excuse(h.j.SkipTo(h.j.Last() + uint64(1+s.n%9)))
 	case "reopen":
 		if h.faulty {
 			return nil
