@@ -82,7 +82,9 @@ func TestNode_Also(t *testing.T) {
       - {name: quick, model: %s, concurrency: 1, wait: 60s, price: {prompt: 1, completion: 1}}
 `, startNode(t), farSlow, farQuick)
 	w := startWorld(t, "", "  - name: gpu-2\n", far+"  - name: gpu-2\n")
-	states := func() string { return string(w.call("GET", "/api/v1/slots", "", "Authorization: Bearer "+w.admin).body) }
+	states := func() string {
+		return string(w.call("GET", "/api/v1/slots", "", "Authorization: Bearer "+w.admin).body)
+	}
 	until := func(what, part string) {
 		t.Helper()
 		tick, end := time.NewTicker(20*time.Millisecond), time.After(20*time.Second)
