@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/bits"
 	"strconv"
 
 	"github.com/shopspring/decimal"
@@ -47,15 +46,25 @@ func (n Nano) append(b []byte) []byte {
 	if n < 0 {
 		b, u = append(b, '-'), -u
 	}
-	whole, frac := bits.Div64(0, u, 1_000_000_000)
+	return appendUnits(b, u, uint64(nanoExp))
+}
+
+// appendUnits appends a number of units of 10^-digits without trailing zeros.
+func appendUnits(b []byte, u, digits uint64) []byte {
+	one := uint64(1)
+	for range digits {
+		one *= 10
+	}
+	whole, frac := u/one, u%one
 	b = strconv.AppendUint(b, whole, 10)
 	if frac == 0 {
 		return b
 	}
 	b = append(b, '.')
-	for unit := uint64(100_000_000); frac > 0; unit /= 10 {
-		b = append(b, byte('0'+frac/unit))
-		frac %= unit
+	for frac > 0 {
+		one /= 10
+		b = append(b, byte('0'+frac/one))
+		frac %= one
 	}
 	return b
 }

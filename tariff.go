@@ -2,6 +2,7 @@ package hearth
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -146,14 +147,50 @@ func (m Money) Of(d decimal.Decimal) decimal.Decimal {
 	if m.Rate.IsZero() {
 		return d
 	}
-	// Four digits more than shown are kept, so that rounding twice changes nothing but what lies within 10⁻¹⁶ of a half.
-	return d.DivRound(m.Rate, shownDigits+4).RoundBank(shownDigits)
+	q, rest := d.QuoRem(m.Rate, shownDigits)
+	half := rest.Abs().Mul(decimal.New(2, 0)).Cmp(m.Rate.Abs().Shift(-shownDigits))
+	if half > 0 || half == 0 && q.Coefficient().Bit(0) == 1 {
+		q = q.Add(decimal.New(int64(d.Sign()*m.Rate.Sign()), -shownDigits))
+	}
+	return q
+}
+
+// units is an amount in 10⁻¹² of the currency, rounded as Of does it, without its sign; false = that takes more than 64
+// bits.
+func (m Money) units(n Nano) (uint64, bool) {
+	power := 3 - int(m.Rate.Exponent()) // n is 10⁻⁹
+	if m.Rate.NumDigits() > 18 || !m.Rate.IsPositive() || power < 0 || power > 19 {
+		return 0, false
+	}
+	amount := uint64(n)
+	if n < 0 {
+		amount = -amount
+	}
+	by, scale := uint64(m.Rate.CoefficientInt64()), uint64(1)
+	for range power {
+		scale *= 10
+	}
+	hi, lo := bits.Mul64(amount, scale)
+	if hi >= by {
+		return 0, false
+	}
+	q, rest := bits.Div64(hi, lo, by)
+	if up := rest > by-rest || rest == by-rest && q&1 == 1; up {
+		q++
+	}
+	return q, q != 0 // rare enough: 0, or one too many
 }
 
 // Append appends an amount as a decimal number without exponent.
 func (m Money) Append(dst []byte, n Nano) []byte {
 	if m.Rate.IsZero() {
 		return n.append(dst)
+	}
+	if u, ok := m.units(n); ok {
+		if n < 0 {
+			dst = append(dst, '-')
+		}
+		return appendUnits(dst, u, shownDigits)
 	}
 	return append(dst, m.Of(n.Decimal()).String()...)
 }

@@ -33,8 +33,8 @@ func BenchmarkAppendUsage(b *testing.B) {
 	}
 }
 
-// The billing currency costs nothing but the texts of the provider's cost, the rate and the margin, as before there were
-// others.
+// Amounts allocate nothing, in the billing currency or converted: only the texts of the provider's cost, the rate and the
+// margin do.
 func TestAppendUsage_Allocations(t *testing.T) {
 	u, bill := billed()
 	out := make([]byte, 0, 2048)
@@ -43,8 +43,10 @@ func TestAppendUsage_Allocations(t *testing.T) {
 			_ = d.String()
 		}
 	})
-	if n := testing.AllocsPerRun(100, func() { out = AppendUsage(out[:0], u, bill, hearth.Money{Currency: "KRW"}) }); n > texts {
-		t.Errorf("%v allocations, want %v", n, texts)
+	for _, shown := range []hearth.Money{{Currency: "KRW"}, {Currency: "USD", Rate: decimal.RequireFromString("1390.25")}} {
+		if n := testing.AllocsPerRun(100, func() { out = AppendUsage(out[:0], u, bill, shown) }); n > texts {
+			t.Errorf("%s: %v allocations, want %v", shown.Currency, n, texts)
+		}
 	}
 }
 
