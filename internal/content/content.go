@@ -47,6 +47,7 @@ type Log struct {
 	held      atomic.Int64 // bytes
 	dropped   atomic.Int64
 	retention atomic.Pointer[Retention]
+	due       atomic.Bool // it is time to look for what is too old
 
 	mu      sync.Mutex
 	queue   []*Draft
@@ -88,6 +89,7 @@ func Open(ctx context.Context, o Options, r Retention) *Log {
 // Retain says how long contents are kept from now on.
 func (l *Log) Retain(r Retention) {
 	l.retention.Store(&r)
+	l.due.Store(true)
 	l.rouse()
 }
 
@@ -190,12 +192,16 @@ func (l *Log) writeLoop(ctx context.Context) {
 		switch {
 		case closed && len(drafts) == 0, ctx.Err() != nil:
 			return
-		case len(drafts) == batch, l.retain(ctx):
+		case closed, len(drafts) == batch:
+			continue
+		case l.due.Swap(false) && l.retain(ctx):
+			l.due.Store(true) // there may be more, but what waits to be written goes first
 			continue
 		}
 		select {
 		case <-l.wake:
 		case <-tick.C:
+			l.due.Store(true)
 		case <-ctx.Done():
 		}
 	}
