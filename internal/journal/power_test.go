@@ -224,6 +224,19 @@ func (h *history) counted() error {
 	if used := h.j.Used(); used != sum {
 		return fmt.Errorf("%w: %d bytes used, the segments have %d", errBroken, used, sum)
 	}
+	next := h.j.done.Load() + 1
+	for _, b := range h.j.unsafe.bytes(nil) {
+		for ; len(b) > 0; next++ {
+			r := readHeader(b)
+			if r.seq != next {
+				return fmt.Errorf("%w: record %d is kept in the place of %d", errBroken, r.seq, next)
+			}
+			b = b[recordHeader+int(r.length):]
+		}
+	}
+	if next != h.j.next {
+		return fmt.Errorf("%w: records up to %d are kept, %d were written", errBroken, next-1, h.j.next-1)
+	}
 	if h.durability == Power && h.j.unsafe.size > 0 {
 		return fmt.Errorf("%w: %d bytes wait for nobody", errBroken, h.j.unsafe.size)
 	}
