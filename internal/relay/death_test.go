@@ -255,6 +255,42 @@ func TestNobodyListens(t *testing.T) {
 	}
 }
 
+// A slot is asked once more, and not again and again, and a caller who leaves meanwhile has left.
+func TestNobodyListens_Twice(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		leave    time.Duration // 0 = never
+		attempts string
+		took     time.Duration
+	}{
+		{"the next engine is gone as well", 0, "0 0", time.Second},
+		{"the caller leaves before the news", time.Second / 2, "0 cancelled", time.Second / 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &mortal{t: t}
+				m.s = stage(t, Options{}, m.part(answers))
+				m.s.ask(t.Context(), chat(""))
+				close(m.sockets())
+				m.s.peers[0].dead.Store(true)
+				m.s.relay.upstream.Close()
+				m.s.onDial = func() { time.AfterFunc(time.Second, m.ends) }
+				ctx, leave := contextFor(t, c.leave)
+				defer leave()
+				a := m.s.ask(ctx, chat(""))
+				g := m.s.record(a.id)
+				if got := words(g.Attempts); got != c.attempts || a.took != c.took || g.Cancelled != (c.leave > 0) {
+					t.Errorf("attempts %q after %v, %v: %+v", got, a.took, a.err, g)
+				}
+				<-time.After(2 * deathNews)
+				synctest.Wait()
+				m.s.permitsBack()
+				m.s.calm()
+			})
+		})
+	}
+}
+
 // A request that a dying engine's address still takes is not lost with it, but one that the engine may have died of is
 // not sent to the next.
 func TestEngineDiesUnderTheNextRequest(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 
 // A stream that has begun keeps neither the body of its request nor the copy that went upstream.
 func TestStreamKeepsNoBody(t *testing.T) {
-	const size, streams = 4 << 20, 12
+	const size, streams = 2 << 20, 8
 	talking := func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Type", "text/event-stream")
 		_, _ = rw.Write([]byte(word("a")))

@@ -108,6 +108,15 @@ func TestWaitInTurn(t *testing.T) {
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
+		short := never
+		short.slot = func(s *hearth.Slot) { s.Wait = 7 * time.Second }
+		s := stage(t, Options{}, short, never, good)
+		a := s.ask(t.Context(), chat(""))
+		if got := words(s.record(a.id).Attempts); got != "slot_loading slot_loading 200" || a.took != 90*time.Second || s.record(a.id).Attempts[0].SlotWait != 7*time.Second {
+			t.Errorf("a slot with a wait of its own: %q after %v", got, a.took)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
 		s := stage(t, Options{}, engine1(0), engine1(0))
 		release := occupiedAt(s, 0)
 		defer release()
