@@ -24,12 +24,16 @@ type policyFlags struct {
 	Currency     *string `placeholder:"CODE" help:"Currency in which the key sees amounts, such as USD; \"\" is the configured one."`
 	Expires      *string `placeholder:"WHEN" help:"When the key expires: after 30d or 12h, at the start of a day such as 2027-01-31 in the configured time zone, at 2027-01-31T12:00:00Z, or never."`
 	Owner        *string `placeholder:"WHO" help:"Whose the key is, for lists and for GET /keys."`
+	Content      *string `placeholder:"WORD" help:"Whether prompts and answers may be kept where records.content is on: never, or allowed."`
 	External     *string `name:"external-limit" placeholder:"AMOUNT" help:"What the key may spend at external providers, in the same period; after that own slots go on. 0 is no limit."`
 }
 
 // change reads the flags, those of time as at an instant in the configured zone.
 func (f policyFlags) change(now time.Time) (c hearth.KeyChange, err error) {
 	c = hearth.KeyChange{Models: names(f.Models), Providers: names(f.Providers), LocalOnly: f.LocalOnly, Currency: f.Currency, Owner: f.Owner}
+	if c.NoContent, err = never(f.Content); err != nil {
+		return c, err
+	}
 	if c.ExpiresAt, err = expiry(f.Expires, now); err != nil {
 		return c, err
 	}
@@ -116,6 +120,20 @@ func wait(text *string) (*time.Duration, error) {
 		d = hearth.NoEarlyHeaders
 	}
 	return &d, nil
+}
+
+// never reads whether prompts and answers may not be kept; nil if it is not said.
+func never(text *string) (*bool, error) {
+	if text == nil {
+		return nil, nil
+	}
+	switch strings.TrimSpace(*text) {
+	case "never":
+		return new(true), nil
+	case "allowed", "":
+		return new(false), nil
+	}
+	return nil, errors.New("--content must be never or allowed")
 }
 
 // names reads a list with commas; an empty text is an empty list.
