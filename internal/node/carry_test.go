@@ -132,6 +132,26 @@ func TestCarrier_Lost(t *testing.T) {
 	})
 }
 
+// Why a machine is not known is not forgotten for a request that does not get through either.
+func TestCarrier_LostBefore(t *testing.T) {
+	bubble(t, setup{}, func(t *testing.T, w *world) {
+		l, err := w.lease(w.a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.crash()
+		wait(time.Second)
+		synctest.Wait()
+		why := w.client.View("a").LastError
+		if _, err := w.post(t.Context(), l, chat, strings.NewReader("{}")); word(err) != hearth.SkipFailed {
+			t.Error(err)
+		}
+		if v := w.client.View("a"); v.LastError != why || why == "" {
+			t.Errorf("%q, and then %q", why, v.LastError)
+		}
+	})
+}
+
 // A client that has been closed knows nothing and says why.
 func TestClient_Closed(t *testing.T) {
 	bubble(t, setup{}, func(t *testing.T, w *world) {
