@@ -53,17 +53,13 @@ func (r *rewriter) body(dst []byte, choice int) []byte {
 			}
 		}
 		r.contentful(word, v)
-		if k := r.stamp.Keep; k != nil && choice == 0 {
-			k.note(word, v)
-		}
+		r.keep(choice).note(word, v)
 		dst = appendMember(dst, key, v)
 		pics.note(word, v, len(dst))
 		m.note(word, v, len(dst))
 	}
 	dst = r.addPictures(dst, &pics)
-	if k := r.stamp.Keep; k != nil && choice == 0 && len(m.thought) > 2 {
-		k.add(&k.Reasoning, m.thought)
-	}
+	r.keep(choice).think(m.thought)
 	if same && !r.bad && (m.thought == nil || details) && len(dst) > base+1 {
 		return append(dst[:base], r.b[from:r.i]...) // nothing had to change, so not even a blank does
 	}

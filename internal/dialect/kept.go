@@ -17,8 +17,26 @@ type KeptCall struct{ Name, Arguments []byte }
 // keptCalls bounds the calls that are kept of an answer.
 const keptCalls = 64
 
-// note keeps a field of a delta or message. The thought is kept apart: it may stand in several.
+// keep is what is kept of a choice, nil = nothing.
+func (r *rewriter) keep(choice int) *Kept {
+	if choice == 0 {
+		return r.stamp.Keep
+	}
+	return nil
+}
+
+// think keeps a thought. It is kept apart since it may stand in several fields.
+func (k *Kept) think(v []byte) {
+	if k != nil && len(v) > 2 {
+		k.add(&k.Reasoning, v)
+	}
+}
+
+// note keeps a field of a delta or message.
 func (k *Kept) note(word, v []byte) {
+	if k == nil {
+		return
+	}
 	switch string(word) {
 	case "content", "refusal":
 		if text(v) {
