@@ -213,6 +213,14 @@ func TestClient_HostileMachine(t *testing.T) {
 			}
 		})
 	})
+	t.Run("steps of a slot that is not configured", func(t *testing.T) {
+		h := stream(`{"number":1,"slots":[{"name":"a","model":"x/a","state":"ready"}],"steps":[{"slot":"z","from":"asleep","to":"ready"}]}`)
+		hostile(t, h, func(c *Client) {
+			if v := c.View("a"); v.State != hearth.SlotReady {
+				t.Errorf("%+v", v)
+			}
+		})
+	})
 	t.Run("the token is wrong", func(t *testing.T) {
 		h := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }
 		hostile(t, h, func(c *Client) {
