@@ -253,6 +253,9 @@ func TestKeys_Limit(t *testing.T) {
 			t.Errorf("%s: kept as %s and %s, want %s", body, k.Limit, k.ExternalLimit, tc.nano)
 		}
 	}
+	if r := w.call("GET", "/api/v1/keys", "", "Authorization: Bearer "+dollars); strings.Contains(string(r.body), `"currency":"KRW"`) || !strings.Contains(string(r.body), `"limit":0.01,`) {
+		t.Errorf("listed for who sees dollars: %s", r.body)
+	}
 }
 
 func TestKeys_Refused(t *testing.T) {

@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/shopspring/decimal"
 
 	"myip.co.kr/hearth"
+	"myip.co.kr/hearth/internal/app"
 	"myip.co.kr/hearth/internal/store"
 )
 
@@ -279,5 +281,22 @@ func TestShownCurrency_RateGone(t *testing.T) {
 	said(2) // nobody is to see it
 	if r := w.call("GET", "/api/v1/key", "", "Authorization: Bearer "+gone); r.status != 401 {
 		t.Errorf("%d %s", r.status, r.body)
+	}
+	w.key(t, hearth.Key{Name: "late", Currency: "JPY"})
+	w.end()
+	cfg, err := w.edited()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := new(safeBuffer)
+	a, err := app.Open(t.Context(), cfg, app.Options{Log: slog.New(slog.NewTextHandler(again, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(again.String(), "currency=JPY billing_currency=KRW") {
+		t.Errorf("not said at the start: %s", again)
 	}
 }
