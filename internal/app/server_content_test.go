@@ -238,3 +238,24 @@ func TestServer_ContentOfWhom(t *testing.T) {
 		t.Errorf("the key does not forbid it any more: %d %s", r.status, r.body)
 	}
 }
+
+func TestReload_Content(t *testing.T) {
+	t.Parallel()
+	w := startEcho(t, "log: off")
+	before := w.say(t, w.user, "hello", "", 200)
+	w.reload("log: off", "log: on")
+	during := w.say(t, w.user, "hello", "", 200)
+	if r := w.content(during, w.user); r.status != 200 {
+		t.Errorf("on: %d %s", r.status, r.body)
+	}
+	w.reload()
+	after := w.say(t, w.user, "hello", "", 200)
+	for name, c := range map[string]struct {
+		id   string
+		want int
+	}{"before": {before, 404}, "what was kept stays for its time": {during, 200}, "after": {after, 404}} {
+		if r := w.content(c.id, w.user); r.status != c.want {
+			t.Errorf("%s: %d %s", name, r.status, r.body)
+		}
+	}
+}
