@@ -181,11 +181,11 @@ func TestDraft_RenderProperties(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		answer := raw[1 : len(raw)-1]
 		if rapid.Bool().Draw(t, "escaped") {
 			raw = bytes.ReplaceAll(raw, []byte("k"), []byte(`\u006b`))
 		}
 		most := rapid.IntRange(1, 600).Draw(t, "most")
-		answer := raw[1 : len(raw)-1]
 		answer = bytes.ReplaceAll(bytes.ReplaceAll(answer, []byte(`\`), []byte(`\\`)), []byte(`"`), []byte(`\"`))
 		cut := rapid.IntRange(0, len(answer)).Draw(t, "cut")
 		d, doc := rendered(t, most, string(raw), Answer{Completion: answer[:cut], Cut: cut < len(answer)})
