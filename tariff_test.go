@@ -91,6 +91,7 @@ func TestMoney(t *testing.T) {
 		{dollar, 0, "0"},
 		{hearth.Money{Currency: "X", Rate: decimal.NewFromInt(2000)}, 1, "0"}, // half of the last digit: to even
 		{hearth.Money{Currency: "X", Rate: decimal.NewFromInt(2000)}, 3, "0.000000000002"},
+		{hearth.Money{Currency: "X", Rate: decimal.RequireFromString("100000000000000000001")}, math.MaxInt64, "0.000000000092"}, // more than 64 bits
 		{hearth.Money{Currency: "X", Rate: decimal.RequireFromString("0.001")}, math.MaxInt64, "9223372036854.775807"},
 		{hearth.Money{Currency: "X", Rate: decimal.RequireFromString("0.000001")}, math.MinInt64, "-9223372036854775.808"},
 	} {
