@@ -240,3 +240,18 @@ func BenchmarkRender(b *testing.B) {
 		d.render()
 	}
 }
+
+// TestDraft_CutBehindSecrets: where what was redacted has made room, a text is kept up to where it was cut off. A card's number
+// that is cut there cannot be recognised any more, so what stands there is not kept.
+func TestDraft_CutBehindSecrets(t *testing.T) {
+	const most = 1000
+	for at := range 20 {
+		text := "Bearer " + strings.Repeat("a1", 2040)
+		text += strings.Repeat(" word", (most+margin-len(text))/5)
+		text = text[:most+margin-at] + " 4111 1111 1111 1111 "[:at]
+		d, raw := rendered(t, most, `[]`, Answer{Completion: []byte(text), Cut: true})
+		if strings.Contains(raw, "411") || !d.Truncated {
+			t.Fatalf("at %d: %s", at, raw)
+		}
+	}
+}
