@@ -31,15 +31,15 @@ func ReadAnswer(body []byte, tools ...string) (*Answer, error) {
 }
 
 // ReadAnswer reads the body of an answer to the request that s is for. A body that is no JSON object is an error.
-func (of *Stamp) ReadAnswer(body []byte) (*Answer, error) {
-	s := Stamp{Tools: of.Tools, Keep: of.Keep}
-	r := rewriter{stamp: &s, whole: true, scan: scan{b: bytes.TrimPrefix(body, bom)}}
+func (s *Stamp) ReadAnswer(body []byte) (*Answer, error) {
+	fresh := Stamp{Tools: s.Tools, Keep: s.Keep}
+	r := rewriter{stamp: &fresh, whole: true, scan: scan{b: bytes.TrimPrefix(body, bom)}}
 	rest, err := r.document(make([]byte, 0, len(body)+256))
 	if err != nil {
 		return nil, err
 	}
 	f := &r.fact
-	made, bad := s.ToolCalls()
+	made, bad := fresh.ToolCalls()
 	return &Answer{
 		Finish: f.Finish, Native: f.Native, Usage: f.Usage, UpstreamID: f.UpstreamID, Content: f.Content,
 		Choices: r.choices, Calls: made, BadCalls: bad, Err: f.Err, rest: rest, created: r.created, fingerprint: r.fingerprint,
