@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -57,6 +58,9 @@ func show(in io.Reader, out io.Writer) (bool, error) {
 			case e.Test == "":
 				if e.Action == "fail" {
 					packageFailed = true
+					for _, key := range unfinished(output, e.Package) {
+						fmt.Fprint(out, printed(output[key]))
+					}
 					fmt.Fprint(out, printed(output[key]))
 				}
 			case e.Action == "pass":
@@ -65,9 +69,11 @@ func show(in io.Reader, out io.Writer) (bool, error) {
 			case e.Action == "fail":
 				failed++
 				fmt.Fprint(out, printed(output[key]))
+				delete(output, key)
 			case e.Action == "skip":
 				skipped++
 				skips = append(skips, fmt.Sprintf("skipped: %s: %s", key, reason(printed(output[key]))))
+				delete(output, key)
 			}
 		}
 		if err == io.EOF {
@@ -82,6 +88,19 @@ func show(in io.Reader, out io.Writer) (bool, error) {
 	}
 	fmt.Fprintf(out, "%d passed, %d failed, %d skipped\n", passed, failed, skipped)
 	return failed == 0 && !packageFailed && passed > 0, nil
+}
+
+// unfinished are the tests of a package that printed something and came to no end: a panic took them all, and what it said
+// stands with one of them.
+func unfinished(output map[string]*strings.Builder, pkg string) []string {
+	var keys []string
+	for key := range output {
+		if test, ok := strings.CutPrefix(key, pkg+" "); ok && test != "" {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
 }
 
 func printed(b *strings.Builder) string {

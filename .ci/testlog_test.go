@@ -31,6 +31,11 @@ func TestShow(t *testing.T) {
 {"Action":"fail","Package":"q","Test":"TestB"}
 {"Action":"fail","Package":"q"}
 `, "ok  \tp\t0.01s\n    b_test.go:5: got 1\n--- FAIL: TestB (0.00s)\n1 passed, 1 failed, 0 skipped\n", false},
+		{"a panic outside of the test", pass + `{"Action":"output","Package":"q","Test":"TestB","Output":"=== RUN   TestB\n"}
+{"Action":"output","Package":"q","Test":"TestB","Output":"panic: nil\n"}
+{"Action":"output","Package":"q","Output":"FAIL\tq\t1s\n"}
+{"Action":"fail","Package":"q","Elapsed":1}
+`, "ok  \tp\t0.01s\nFAIL\tq\t1s\n=== RUN   TestB\npanic: nil\nFAIL\tq\t1s\n1 passed, 0 failed, 0 skipped\n", false},
 		{"did not compile", pass + `{"ImportPath":"q","Action":"build-output","Output":"q.go:1: undefined: x\n"}
 {"ImportPath":"q","Action":"build-fail"}
 {"Action":"output","Package":"q","Output":"FAIL\tq [build failed]\n"}

@@ -78,7 +78,7 @@ func (r *run) poll(ctx context.Context, eng Engine) (Report, error) {
 		case report.Ready || err != nil:
 			return report, err
 		}
-		if r.cell.view.Load().Waiting > 0 {
+		if v := r.cell.view.Load(); v != nil && v.Waiting > 0 { // an engine that was found may be asked before anything is published
 			pause = min(pause, pollWaiting)
 		}
 		if err := r.wait(ctx, eng, pause); err != nil {
@@ -87,7 +87,8 @@ func (r *run) poll(ctx context.Context, eng Engine) (Report, error) {
 	}
 }
 
-// check watches a ready engine until it ends or ctx does, and tells the node what it says of itself. One that goes on saying that it is not ready has failed, but not while somebody uses it.
+// check watches a ready engine until it ends or ctx does, and tells the node what it says of itself. One that goes on
+// saying that it is not ready has failed, but not while somebody uses it.
 func (r *run) check(ctx context.Context, eng Engine) error {
 	pause := checkEvery
 	var since time.Time // when it began to say that it is not ready

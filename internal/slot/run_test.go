@@ -269,3 +269,16 @@ func TestModelID(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// An engine that was found is asked before anything of its slot has been published.
+func TestPoll_BeforeTheFirstView(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := (&gpu{t: t}).make(&hearth.Slot{Model: &hearth.Model{}})
+		e.load = time.Second
+		r := &run{node: &node{}, part: part{cell: &cell{}}}
+		report, err := r.poll(t.Context(), e)
+		if took := time.Since(e.born); err != nil || !report.Ready || took < time.Second || took > time.Second+pollMax {
+			t.Errorf("%+v, %v after %s", report, err, took)
+		}
+	})
+}
