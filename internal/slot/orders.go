@@ -103,6 +103,9 @@ func (st *state) dismiss(p *place, now time.Time) {
 // bar refuses whoever waits for a slot that takes nobody any more.
 func (st *state) bar(p *place, now time.Time) {
 	p.wanted = time.Time{}
+	if st.owed == p { // else it would be started for nobody as soon as it may be used again
+		st.owed = nil
+	}
 	p.cutBy(now.Add(p.DrainMax))
 	st.refuseWaiting(p, st.barring(p, now))
 }

@@ -3,6 +3,19 @@ package slot
 // orderCases are about operators' orders, other gateways and devices that are not free.
 var orderCases = []stepCase{
 	{
+		name: "a slot that is drained while the node is emptied for it is not started when it may be used again",
+		play: `ask a 1 1h
+		       ready a
+		       release 1
+		       wake b
+		       drain b
+		       enable b
+		       ended a
+		       pass 1h`,
+		want: `0s start a
+		       0s grant 1
+		       0s stop a`,
+	}, {
 		name: "wake starts a slot for nobody, and it stays",
 		play: `wake a
 		       pass 3s
