@@ -7,6 +7,7 @@ var orderCases = []stepCase{
 		play: `ask a 1 1h
 		       ready a
 		       release 1
+		       pass 1m
 		       wake b
 		       drain b
 		       enable b
@@ -14,7 +15,7 @@ var orderCases = []stepCase{
 		       pass 1h`,
 		want: `0s start a
 		       0s grant 1
-		       0s stop a`,
+		       1m0s stop a`,
 	}, {
 		name: "wake starts a slot for nobody, and it stays",
 		play: `wake a
