@@ -206,11 +206,11 @@ func (n *inode) Truncate(size int64) error {
 		return err
 	}
 	was := len(n.now)
-	if int(size) > was {
-		return errors.ErrUnsupported
+	if int(size) > was { // a failed sync has thrown pages away: what was there reads as zeros
+		n.now = append(n.now, make([]byte, int(size)-was)...)
 	}
 	n.now = n.now[:size:size] // what is written there later does not show through
-	n.changed(int(size), was)
+	n.changed(min(int(size), was), max(int(size), was))
 	return nil
 }
 
