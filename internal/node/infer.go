@@ -51,6 +51,8 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, at *hearth.Slot, 
 	defer s.leave()
 	defer lease.Release()
 	x := &exchange{s: s, w: w, r: r, rc: http.NewResponseController(w), lease: lease, waited: waited}
+	x.body.ReadCloser, x.body.rc, x.body.stall = http.MaxBytesReader(nil, r.Body, s.o.MaxBody), x.rc, s.o.Stall
+	defer x.body.leave()
 	x.run(route)
 }
 
@@ -72,6 +74,7 @@ type exchange struct {
 	w      http.ResponseWriter
 	r      *http.Request
 	rc     *http.ResponseController
+	body   upload
 	lease  *slot.Lease
 	waited time.Duration
 }
@@ -128,7 +131,7 @@ func (x *exchange) died() bool {
 // send sends the request to the engine. A small body is read before, so that it can be sent again if the engine had closed a
 // connection that was kept; a large one is read as it is sent, on a connection of its own.
 func (x *exchange) send(ctx context.Context, route string) (*http.Response, error) {
-	body := &upload{ReadCloser: http.MaxBytesReader(x.w, x.r.Body, x.s.o.MaxBody), rc: x.rc, stall: x.s.o.Stall}
+	body := &x.body
 	engines := x.s.once
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, x.lease.URL+route, body)
 	if err != nil {
@@ -158,15 +161,17 @@ func (x *exchange) send(ctx context.Context, route string) (*http.Response, erro
 	return engines.RoundTrip(req)
 }
 
-// upload is a request's body as it comes from the gateway. One that stops coming is an error.
+// upload is a request's body as it comes from the gateway. One that stops coming is an error. An engine that answers before it
+// has read the whole body leaves net/http reading it, even after the handler has returned: the connection is no longer its own then.
 type upload struct {
 	io.ReadCloser
-	rc    *http.ResponseController
 	stall time.Duration
+	mu    sync.Mutex
+	rc    *http.ResponseController // nil once the handler has returned
 }
 
 func (u *upload) Read(p []byte) (int, error) {
-	_ = u.rc.SetReadDeadline(time.Now().Add(u.stall)) // a connection without deadlines ends by its pings
+	u.deadline(time.Now().Add(u.stall)) // a connection without deadlines ends by its pings
 	n, err := u.ReadCloser.Read(p)
 	if errors.Is(err, io.EOF) {
 		u.end()
@@ -175,7 +180,22 @@ func (u *upload) Read(p []byte) (int, error) {
 }
 
 // end takes the deadline off: it is the connection's, or the answer's.
-func (u *upload) end() { _ = u.rc.SetReadDeadline(time.Time{}) }
+func (u *upload) end() { u.deadline(time.Time{}) }
+
+func (u *upload) deadline(t time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.rc != nil {
+		_ = u.rc.SetReadDeadline(t)
+	}
+}
+
+// leave is called when the handler returns.
+func (u *upload) leave() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.rc = nil
+}
 
 // passed are the headers of an engine's answer that the gateway gets. Its length is not said: an answer that breaks off has
 // something to say behind it.
