@@ -63,6 +63,8 @@ var homes = map[string][]string{
 	"github.com/pressly/goose/v3":        {"internal/store"},
 	"github.com/oklog/ulid/v2":           {"internal/relay", "internal/account"},
 	"github.com/schollz/progressbar/v3":  {"cmd/hearth"},
+
+	"github.com/prometheus/client_golang": {"internal/server"},
 }
 
 // testLibraries may be used by tests everywhere and by nothing else.

@@ -64,6 +64,7 @@ type App struct {
 	ledger   *ledger.Ledger
 	journal  *journal.Journal
 	store    *store.Store
+	metrics  *server.Metrics
 	orders   *orders
 	contents *content.Log
 	rates    *fx.Book
@@ -115,6 +116,7 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (a *App, err error
 	}
 	first.health, first.windows = health.NewTracker(first.catalog), routing.NewWindows(len(first.catalog.Endpoints))
 	first.media = fetcher(cfg, o.Version)
+	a.openMetrics()
 	first.relay = relay.New(a.relayOptions(first), a.relayParts(first))
 	a.Server = server.NewLive(a.server(first))
 	a.listenAdmin()

@@ -47,7 +47,7 @@ func (a *App) relayOptions(s *snapshot) relay.Options {
 func (a *App) relayParts(s *snapshot) relay.Parts {
 	return relay.Parts{
 		Catalog: s.catalog, Fleet: a.fleet, Health: s.health, Upstream: s.upstream, Ledger: a.ledger, Windows: s.windows,
-		Media: s.media, Contents: a.contents, Log: a.log,
+		Media: s.media, Contents: a.contents, Log: a.log, Done: a.metrics.Done,
 	}
 }
 
@@ -64,11 +64,11 @@ func (a *App) notices() []string {
 }
 
 func (a *App) server(s *snapshot) *server.Server {
-	return server.New(server.Options{PublicCatalog: s.cfg.PublicCatalog, CORSOrigins: s.cfg.CORSOrigins}, server.Parts{
+	return server.New(server.Options{PublicCatalog: s.cfg.PublicCatalog, PublicMetrics: s.cfg.PublicMetrics, CORSOrigins: s.cfg.CORSOrigins}, server.Parts{
 		Catalog: s.catalog, Relay: s.relay, Accounts: a.Accounts, Fleet: a.fleet, Health: s.health, Windows: s.windows, Log: a.log,
 		Zone: s.options.Zone, Spent: a.spent(s), Activity: a.store.Activity, Content: a.contents.Content,
-		Keys:  &directKeys{a.Accounts, a.store, s.catalog, s.options.Zone},
-		Order: a.order, Notices: a.notices, Ending: a.ending,
+		Keys:    &directKeys{a.Accounts, a.store, s.catalog, s.options.Zone},
+		Metrics: a.metrics, Order: a.order, Notices: a.notices, Ending: a.ending,
 	})
 }
 

@@ -46,6 +46,9 @@ type Config struct {
 	KeyPrefix string `yaml:"key_prefix" default:"sk-myip-" reload:"restart"`
 	// PublicCatalog lets callers without a key read the lists of models, endpoints and providers.
 	PublicCatalog bool `yaml:"public_catalog" default:"true"`
+	// PublicMetrics lets callers without a key read /metrics, the page for Prometheus. Else it needs an admin key, as a
+	// bearer token. It tells models, providers, loads and sums of costs.
+	PublicMetrics bool `yaml:"public_metrics" default:"false"`
 	// CORSOrigins are the web origins whose pages may call the gateway from a browser; "*" is every origin. An
 	// empty list allows none.
 	CORSOrigins []string `yaml:"cors_origins" default:"*" example:"[\"https://chat.example.com\"]"`

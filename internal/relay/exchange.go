@@ -30,7 +30,8 @@ type exchange struct {
 	kept     *keeping // prompt and answer, for who wants to read them later; nil = they are not kept
 	early    *early   // answers before there is a winner; nil = that is not wanted
 	begun    bool     // headers of an answer went to the caller; to be asked for with took
-	recorded bool
+	recorded bool     // or it is to have no record
+	forgone  bool
 }
 
 // tally is what the walk must know of its attempts and their records do not tell.
@@ -107,7 +108,7 @@ func (r *Relay) record(x *exchange) error {
 
 // forgo leaves a request without a record.
 func (r *Relay) forgo(x *exchange) {
-	x.recorded = true
+	x.recorded, x.forgone = true, true
 	x.kept.offer(false)
 	r.ledger.Unreserve()
 }
@@ -127,6 +128,9 @@ func (r *Relay) end(w http.ResponseWriter, x *exchange, err error) error {
 	}
 	x.early.end()
 	x.hold.Release()
+	if r.done != nil && !x.forgone {
+		defer r.done(&x.gen)
+	}
 	e, ok := errors.AsType[*hearth.Error](err)
 	if !ok || !began {
 		return err

@@ -54,6 +54,7 @@ type Relay struct {
 	media    *media.Fetcher
 	contents *content.Log
 	log      *slog.Logger
+	done     func(*hearth.Generation)
 	bodies   *atomic.Int64 // bytes of request bodies held now, also by the relays before and after this one
 	misses   *sampler      // likewise
 	overruns *atomic.Int64 // likewise
@@ -72,6 +73,8 @@ type Parts struct {
 	Media    *media.Fetcher   // nil: no engine of the house gets a request with media behind web addresses
 	Contents *content.Log     // where prompts and answers are kept; nil = they are not
 	Log      *slog.Logger
+	// Done is told of every request that has a record, after its last bytes; it must keep nothing of it. nil = nobody is.
+	Done func(*hearth.Generation)
 }
 
 // New makes a Relay.
@@ -88,7 +91,7 @@ func newRelay(o Options, p Parts, bodies *atomic.Int64, misses *sampler, overrun
 	}
 	return &Relay{
 		opt: o, names: namesFor(o.HeaderPrefix), catalog: p.Catalog, fleet: p.Fleet, health: p.Health,
-		upstream: p.Upstream, ledger: p.Ledger, windows: p.Windows, media: p.Media, contents: p.Contents, log: p.Log, bodies: bodies, misses: misses, overruns: overruns,
+		upstream: p.Upstream, ledger: p.Ledger, windows: p.Windows, media: p.Media, contents: p.Contents, log: p.Log, done: p.Done, bodies: bodies, misses: misses, overruns: overruns,
 		followed: make(chan struct{}),
 	}
 }

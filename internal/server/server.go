@@ -27,6 +27,7 @@ import (
 
 // Options are the settings of a Server.
 type Options struct {
+	PublicMetrics bool     // the metrics need no key
 	PublicCatalog bool     // the lists of models, endpoints and providers need no key
 	CORSOrigins   []string // "*" = any
 }
@@ -46,6 +47,7 @@ type Parts struct {
 	Activity func(ctx context.Context, keyID, from, to string) ([]store.Activity, error) // see store.Store
 	Content  func(ctx context.Context, id string) ([]byte, error)                        // what is kept of a prompt and answer; store.ErrNotFound = nothing
 	Keys     Keyring
+	Metrics  *Metrics // nil = nothing is counted
 
 	Order   func(context.Context, slot.Order) error // carries out an operator's orders; nil = Fleet.Order
 	Notices func() []string                         // what an operator should know of the gateway itself; nil = nothing
@@ -72,6 +74,7 @@ func New(o Options, p Parts) *Server {
 	s := &Server{Parts: p, opt: o, mux: http.NewServeMux(), methods: make(map[string][]string)}
 	s.route("GET", "/health", s.health)
 	s.route("GET", "/ready", s.ready)
+	s.route("GET", "/metrics", s.guarded(s.metrics))
 	for _, base := range [...]string{"/api/v1", "/v1"} {
 		s.route("POST", base+"/chat/completions", s.chat)
 		s.route("POST", base+"/chain", s.explain)
@@ -190,6 +193,14 @@ func (s *Server) catalog(h handler) handler {
 	return s.keyed(h)
 }
 
+// guarded lets everybody through, or only the operator, as configured.
+func (s *Server) guarded(h handler) handler {
+	if s.opt.PublicMetrics {
+		return h
+	}
+	return s.admin(h)
+}
+
 // smallBody is what is still read of the body of a request that is refused, so that its connection can be used again.
 const smallBody = 64 << 10
 
@@ -206,6 +217,8 @@ func (s *Server) authorise(w http.ResponseWriter, r *http.Request) (*hearth.Key,
 }
 
 func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
+	s.Metrics.enter()
+	defer s.Metrics.leave()
 	id := s.Relay.Name(w)
 	key, err := s.authorise(w, r)
 	if err != nil {

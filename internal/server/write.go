@@ -25,6 +25,7 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	} else if e.Err != nil {
 		s.Log.Warn("request refused", "path", r.URL.Path, "type", e.Type, "err", e.Err)
 	}
+	s.Metrics.failed(e)
 	status, h := e.HTTPStatus(), w.Header()
 	busy := status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable
 	if busy && e.RetryAfter <= 0 { // clients without a number make up their own, some of them 0
