@@ -21,7 +21,7 @@ func (st *state) reload(ev event) {
 		st.removed = true
 	} else {
 		st.removed = false
-		st.exclusive, st.turn, st.minResident = c.node.Exclusive, c.node.Turn, c.node.MinResident
+		st.room, st.turn, st.minResident = roomOf(c.node), c.node.Turn, c.node.MinResident
 	}
 	for i, s := range c.slots {
 		switch {
@@ -37,9 +37,7 @@ func (st *state) reload(ev event) {
 		}
 	}
 	st.spare()
-	if st.exclusive {
-		st.makeExclusive()
-	}
+	st.makeRoom()
 }
 
 // renew makes a newer configuration of a slot hold.
@@ -66,20 +64,5 @@ func (st *state) renew(p *place, s *hearth.Slot, restart bool, now time.Time) {
 	case hearth.SlotStarting, hearth.SlotReady, hearth.SlotDraining:
 		p.staleAt = now
 		p.evicted = p.evicted || moved // who asks for the new model must not get the old one
-	}
-}
-
-// makeExclusive sends all engines away but one: a ready one, if there is any.
-func (st *state) makeExclusive() {
-	var keep *place
-	for _, p := range st.slots {
-		if p.run != 0 && (keep == nil || p.state == hearth.SlotReady && keep.state != hearth.SlotReady) {
-			keep = p
-		}
-	}
-	for _, p := range st.slots {
-		if p.run != 0 && p != keep {
-			p.evicted = true
-		}
 	}
 }

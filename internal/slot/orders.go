@@ -88,12 +88,7 @@ func (st *state) rouse(p *place, now time.Time) error {
 // dismiss has a slot's engine stopped once nobody uses it, or at the end of drain_max.
 func (st *state) dismiss(p *place, now time.Time) {
 	p.wanted = time.Time{}
-	if st.owed == p {
-		st.owed = nil
-	}
-	if st.previous == p {
-		st.previous = nil
-	}
+	p.owed, p.ousted = false, false
 	if p.run != 0 {
 		p.dismissed = true
 		p.cutBy(now.Add(p.DrainMax))
@@ -102,10 +97,7 @@ func (st *state) dismiss(p *place, now time.Time) {
 
 // bar refuses whoever waits for a slot that takes nobody any more.
 func (st *state) bar(p *place, now time.Time) {
-	p.wanted = time.Time{}
-	if st.owed == p { // else it would be started for nobody as soon as it may be used again
-		st.owed = nil
-	}
+	p.wanted, p.owed = time.Time{}, false // else it would be started for nobody as soon as it may be used again
 	p.cutBy(now.Add(p.DrainMax))
 	st.refuseWaiting(p, st.barring(p, now))
 }

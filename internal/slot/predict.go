@@ -28,7 +28,7 @@ func (st *state) loadRest(p *place, now time.Time) time.Duration {
 	}
 	rest := p.load()
 	for _, o := range st.slots {
-		if o.run != 0 && (o == p || st.exclusive) {
+		if o.run != 0 && (o == p || st.vie(p, o)) {
 			rest += st.goneRest(o, now)
 		}
 	}
@@ -53,17 +53,14 @@ func (st *state) goneRest(p *place, now time.Time) time.Duration {
 	return max(0, p.stopTime-passed)
 }
 
-// otherBusy says whether another model holds the exclusive node or is the reason why this one is leaving it.
+// otherBusy says whether another model holds the room that the slot needs or is the reason why this one is leaving it.
 func (st *state) otherBusy(p *place) bool {
 	if st.foreign {
 		return true
 	}
-	if !st.exclusive {
-		return false
-	}
 	leaving := p.state == hearth.SlotDraining || p.state == hearth.SlotStopping
 	for _, o := range st.slots {
-		if o != p && (o.run != 0 || leaving && o.waiting > 0) {
+		if st.vie(p, o) && (o.run != 0 || leaving && o.waiting > 0) {
 			return true
 		}
 	}
@@ -103,6 +100,7 @@ func (st *state) view(p *place, now time.Time) hearth.SlotView {
 		StopTime:  p.stopTime,
 		Loads:     p.loads,
 		Served:    p.served,
+		Learned:   hearth.Learned{Load: p.loading.figures(), Stop: p.stopping.figures(), Drain: p.draining.figures(), Service: p.service.figures()},
 		Disabled:  p.disabled,
 		Drained:   p.drained || p.removed,
 		Paused:    st.paused,

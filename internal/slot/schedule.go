@@ -35,7 +35,7 @@ func (st *state) grant(p *place, guests bool) {
 			return
 		}
 		r.place.take(r)
-		r.place, r.run = p, p.run
+		r.place, r.run, r.granted = p, p.run, st.now
 		p.inflight++
 		p.served++
 		st.effects = append(st.effects, effect{kind: fxGrant, slot: p.index, id: r.id, run: p.run})
@@ -133,6 +133,7 @@ func (st *state) turnOver(p *place, now time.Time) (ready bool) {
 	if p.inflight == 0 || p.cut && !now.Before(p.cutAt.Add(cutGrace)) {
 		if d := now.Sub(p.since); d > 0 {
 			p.drainTime = d
+			p.draining.add(d)
 		}
 		st.stop(p, now, "nobody uses it")
 		return false
@@ -195,20 +196,6 @@ func (p *place) demandedBy() time.Time {
 	return p.first.deadline
 }
 
-// rival is the other slot of the same exclusive node that has been demanded for longest, nil = none.
-func (st *state) rival(p *place) *place {
-	if !st.exclusive {
-		return nil
-	}
-	var oldest *place
-	for _, o := range st.slots {
-		if o != p && o.demanded() && (oldest == nil || o.demandedAt().Before(oldest.demandedAt())) {
-			oldest = o
-		}
-	}
-	return oldest
-}
-
 // stop has the engine of a slot stopped, or let go of if it is to outlive the gateway.
 func (st *state) stop(p *place, now time.Time, why string) {
 	was, must := p.state, st.mustGo(p)
@@ -217,10 +204,10 @@ func (st *state) stop(p *place, now time.Time, why string) {
 	}
 	if r := st.rival(p); r != nil {
 		if was == hearth.SlotDraining {
-			st.gaveWay, st.owed = p, r
+			st.owe(r, p)
 		}
 		if must == "" {
-			st.previous = p
+			st.oust(p)
 		}
 	} else if !p.staleAt.IsZero() && !st.barred(p) && !p.dismissed {
 		p.wanted = now // it was up, and is to be up again
@@ -232,33 +219,23 @@ func (st *state) stop(p *place, now time.Time, why string) {
 	st.effects = append(st.effects, fx)
 }
 
-// wake starts the slots that are waited for: all of them, or on an exclusive node the next one, once the node is
-// surely empty.
+// wake starts the slots that are waited for as far as there surely is room, in the order of their turns.
 func (st *state) wake(now time.Time) {
-	if st.exclusive && st.resident() {
-		return
-	}
-	var next *place
 	for _, p := range st.slots {
-		switch {
-		case !p.demanded() || !st.startable(p, now):
-		case !st.exclusive:
+		if p.demanded() && st.mayStart(p, now) {
 			st.start(p, now, p.wish())
-		case next == nil || st.before(p, next):
-			next = p
 		}
 	}
-	why := ""
-	switch {
-	case next != nil:
-		why = next.wish()
-	case st.owed != nil && st.startable(st.owed, now):
-		next = st.owed // whoever the node was emptied for has left: the load goes on, so that the retry finds it warm
-		why = "the node is free for it"
-	default:
-		return
+	for _, p := range st.slots {
+		if p.owed && st.mayStart(p, now) { // whoever the room was made for has left: the load goes on, so that the retry finds it warm
+			st.start(p, now, "the node is free for it")
+		}
 	}
-	st.start(next, now, why)
+}
+
+// mayStart says whether an engine of the slot may be started now: it can be, there is room, and nobody comes before it.
+func (st *state) mayStart(p *place, now time.Time) bool {
+	return st.startable(p, now) && st.fits(p) && !st.outranked(p, now)
 }
 
 // startable says whether an engine of the slot may be started now.
@@ -278,8 +255,8 @@ func (p *place) wish() string {
 // of time first, else if more wait for it.
 func (st *state) before(p, q *place) bool {
 	switch {
-	case p == st.gaveWay || q == st.gaveWay:
-		return q == st.gaveWay
+	case p.gaveWay != q.gaveWay:
+		return q.gaveWay
 	case p.demandedBy().Equal(q.demandedBy()):
 		return p.waiting > q.waiting
 	}
@@ -291,7 +268,8 @@ func (st *state) start(p *place, now time.Time, why string) {
 		return
 	}
 	st.lastRun++
-	p.run, st.gaveWay, st.owed = st.lastRun, nil, nil
+	p.run = st.lastRun
+	st.settled(p)
 	st.effects = append(st.effects, effect{kind: fxStart, slot: p.index, run: p.run})
 }
 

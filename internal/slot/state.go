@@ -105,16 +105,14 @@ type taken struct {
 
 // state is all that a node's scheduling knows. It belongs to whoever calls step: nothing else may touch it.
 type state struct {
-	exclusive   bool
+	room
 	turn        time.Duration
 	minResident time.Duration
 	slots       []*place // a place is never another slot's: who is on the way to it must find it
 	requests    map[uint64]*request
+	now         time.Time // of the event
 	lastRun     uint64
 	arrivals    uint64
-	gaveWay     *place    // stopped for another slot's sake: it is not the next to start while others wait
-	owed        *place    // the node is being emptied for it: it is started even if nobody waits for it any more
-	previous    *place    // gave way to a slot that has not become ready yet
 	alarm       time.Time // when the pending alarm rings, zero = none is pending
 	paused      time.Time // until when the node is its owner's, zero = it is not
 	foreign     bool      // another gateway owns the node
@@ -152,6 +150,9 @@ type place struct {
 	dismissed bool      // by the operator: this run is to be stopped once nobody uses it, whoever waits
 	evicted   bool      // likewise: the run is of another model than is configured now, or a second one on an exclusive node
 	staleAt   time.Time // when the run's start line was changed, zero = it was not
+	gaveWay   bool      // stopped for another slot's sake: it is not the next to start in its room while others wait
+	owed      bool      // room is being made for it: it is started even if nobody waits for it any more
+	ousted    bool      // gave way to a slot that has not become ready yet
 	wanted    time.Time // since when it is to be up though nobody waits for it, zero = it is up or need not be
 	cutAt     time.Time // when its drain may no longer last, zero = it may last for ever; if cut, when that was
 	cut       bool      // those who use the run were told to leave
@@ -169,6 +170,8 @@ type place struct {
 	stopTime  time.Duration // of the last stop
 	loads     uint64        // starts that came up
 	served    uint64        // leases given
+
+	loading, stopping, draining, service learned // load, stop and drain times, and for how long a lease is out
 }
 
 // request is somebody who waits or holds a lease.
@@ -179,6 +182,7 @@ type request struct {
 	also       []*place // where it is a guest
 	run        uint64   // the engine it uses, 0 = it waits
 	queued     bool     // it is in its place's list
+	granted    time.Time
 	hasNext    bool
 	asked      time.Time
 	deadline   time.Time // never moves back
@@ -187,7 +191,7 @@ type request struct {
 
 // newState makes the state of a node with all its slots asleep.
 func newState(n *hearth.Node, slots []*hearth.Slot, now time.Time) *state {
-	st := &state{exclusive: n.Exclusive, turn: n.Turn, minResident: n.MinResident, requests: map[uint64]*request{}}
+	st := &state{room: roomOf(n), turn: n.Turn, minResident: n.MinResident, requests: map[uint64]*request{}}
 	for _, s := range slots {
 		st.add(s, now)
 	}
@@ -200,10 +204,10 @@ func (st *state) add(s *hearth.Slot, now time.Time) *place {
 	return p
 }
 
-// adopt makes the slot's state that of an engine which runs already and is not known to be ready. An exclusive node
-// has room for one.
+// adopt makes the slot's state that of an engine which runs already and is not known to be ready. It goes again if
+// there is no room for it.
 func (st *state) adopt(p *place) {
-	p.evicted = st.exclusive && st.resident()
+	p.evicted = !st.fits(p)
 	st.lastRun++
 	p.run, p.state, p.adopted = st.lastRun, hearth.SlotStarting, true
 }

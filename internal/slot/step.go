@@ -10,7 +10,7 @@ import (
 // does no I/O and reads no clock; the same state and event always give the same. st is changed in place, and the
 // effects are valid until the next step.
 func step(st *state, ev event) []effect {
-	st.effects, st.steps = st.effects[:0], st.steps[:0]
+	st.effects, st.steps, st.now = st.effects[:0], st.steps[:0], ev.now
 	st.expire(ev.now.Add(-1), ev.now) // whose time ran out before now is not served, even if the alarm comes late
 	st.elapse(ev.now)
 	switch ev.kind {
@@ -112,6 +112,9 @@ func (st *state) leave(ev event) {
 	case 0:
 		p.take(r)
 	case p.run:
+		if ev.kind == evReleased {
+			p.service.add(ev.now.Sub(r.granted))
+		}
 		if p.inflight--; p.inflight == 0 {
 			p.idleAt = ev.now
 		}
@@ -129,12 +132,13 @@ func (st *state) ready(ev event) {
 		why = "an engine of an earlier gateway is taken over"
 	} else {
 		p.loadTime = ev.now.Sub(p.since)
+		p.loading.add(p.loadTime)
 		p.loads++
 	}
 	if !st.move(p, hearth.SlotReady, ev.now, why) {
 		return
 	}
-	st.previous = nil
+	st.arrived(p)
 	p.readyAt, p.idleAt, p.wanted = ev.now, ev.now, time.Time{}
 	if ev.report != nil {
 		p.learn(ev.report.Facts)
@@ -210,6 +214,7 @@ func (st *state) ended(ev event) {
 			break
 		}
 		p.stopTime = ev.now.Sub(p.since)
+		p.stopping.add(p.stopTime)
 		st.move(p, hearth.SlotAsleep, ev.now, "the engine is gone")
 	case hearth.SlotFailed:
 		p.explain(ev.end)
@@ -242,7 +247,7 @@ func (st *state) fail(p *place, cause, detail string, now time.Time) {
 	case was == hearth.SlotStarting:
 		st.restore(p)
 	case was == hearth.SlotDraining && rival != nil:
-		st.gaveWay = p
+		st.yield(p)
 	}
 	p.backOff(was == hearth.SlotStarting, now)
 	p.dead = true
@@ -285,15 +290,6 @@ func (st *state) notHad(p *place, end ending, now time.Time) {
 	p.busyUntil = now.Add(busyRetry)
 	p.cause, p.lastError, p.wanted = end.cause, end.detail, time.Time{}
 	st.refuseWaiting(p, p.notFree(now))
-}
-
-// restore has the slot started again that gave way when p, which did not come up, was waited for, unless somebody waits
-// by then. It is tried once.
-func (st *state) restore(p *place) {
-	if p == st.previous {
-		st.previous = nil
-	}
-	st.owed = st.previous
 }
 
 // failed is the refusal of a slot in back-off.
