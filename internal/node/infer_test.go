@@ -174,7 +174,8 @@ func TestInfer_Leaves(t *testing.T) {
 	})
 }
 
-// A gateway that dies frees all that it had.
+// A gateway that dies frees all that it had. Its streams end one after the other: one that waits may still be let in for a
+// moment, by the place of one that has ended, and leaves then.
 func TestInfer_GatewayDies(t *testing.T) {
 	var left atomic.Int64
 	bubble(t, setup{engine: block(&left), change: func(s *hearth.Slot) { s.Concurrency = 1 }}, func(t *testing.T, w *world) {
@@ -197,8 +198,8 @@ func TestInfer_GatewayDies(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if v := w.fleet.View(w.cat.Slots[0]); v.Inflight != 0 || v.Waiting != 0 || left.Load() != 1 {
-			t.Errorf("%d in flight, %d wait, the engine was left by %d", v.Inflight, v.Waiting, left.Load())
+		if v, asked := w.fleet.View(w.cat.Slots[0]), w.asked.Load(); v.Inflight != 0 || v.Waiting != 0 || asked == 0 || left.Load() != asked {
+			t.Errorf("%d in flight, %d wait, the engine was asked by %d and left by %d", v.Inflight, v.Waiting, asked, left.Load())
 		}
 	})
 }
