@@ -116,6 +116,7 @@ type state struct {
 	alarm       time.Time // when the pending alarm rings, zero = none is pending
 	paused      time.Time // until when the node is its owner's, zero = it is not
 	foreign     bool      // another gateway owns the node
+	voting      Voting    // what votes can do; gateways leave it as it is
 	refusing    bool
 	closing     bool
 	removed     bool // by a reload: it ends as soon as it is empty
