@@ -230,6 +230,7 @@ type SlotView struct {
 	StopTime  time.Duration // of the last stop, 0 = none was measured
 	Loads     uint64        // starts that came up
 	Served    uint64        // requests that were let into the engine
+	Learned   Learned       // what its times are like
 
 	Unknown  bool      // the node has not been heard of for 2 s: nothing below or above holds
 	Disabled bool      // by the operator: as if the mapping were disabled
@@ -237,6 +238,21 @@ type SlotView struct {
 	Paused   time.Time // the node is given back to its owner until then; zero = it is not
 	Foreign  bool      // another gateway owns the node
 	Facts    SlotFacts // what its engine last said of itself
+}
+
+// Learned is what the times of a slot are like, from what was measured lately.
+type Learned struct {
+	Load    Figures // from the start of its engine until that is ready
+	Stop    Figures // from the order to stop its engine until nothing of it is left
+	Drain   Figures // from the decision that its engine goes until nobody uses it any more, if somebody did
+	Service Figures // for which a request has a place in its engine
+}
+
+// Figures are a distribution of times, of which old ones count less: half after every 16 more.
+type Figures struct {
+	P50, P95 time.Duration
+	Min      time.Duration // the shortest
+	N        int           // how many they are made of, at most 64; 0 = none, and all of this is zero
 }
 
 // SlotFacts is what an engine says of itself.

@@ -62,6 +62,7 @@ type Key struct {
 	UpdatedAt time.Time // of the last change, zero = never changed
 	ExpiresAt time.Time // from then on it is refused, zero = it never expires
 	Owner     string    // whose it is, as the operator says; "" = not said
+	Class     Class     // whose turn comes first where its requests wait for a slot
 
 	Models       []string      // model ids it may use; empty = all
 	Providers    []string      // slugs or tags of the providers it may use; empty = all
@@ -86,6 +87,14 @@ const (
 	Monthly Period = "monthly"
 )
 
+// Class says whose requests are served first where several wait for the same slot.
+type Class string
+
+const (
+	Interactive Class = ""      // a person waits
+	Batch       Class = "batch" // after all interactive ones, but within the request's budget
+)
+
 // NoEarlyHeaders in the place of a key's EarlyHeaders is never, whatever the setting says.
 const NoEarlyHeaders = -time.Millisecond
 
@@ -95,6 +104,7 @@ type KeyChange struct {
 	Disabled          *bool
 	ExpiresAt         *time.Time // to the zero time = never
 	Owner             *string
+	Class             *Class
 	Models, Providers *[]string
 	LocalOnly         *bool
 	NoContent         *bool
@@ -111,6 +121,7 @@ func (c KeyChange) Apply(k Key) Key {
 	set(&k.Disabled, c.Disabled)
 	set(&k.ExpiresAt, c.ExpiresAt)
 	set(&k.Owner, c.Owner)
+	set(&k.Class, c.Class)
 	set(&k.Models, c.Models)
 	set(&k.Providers, c.Providers)
 	set(&k.LocalOnly, c.LocalOnly)

@@ -22,7 +22,9 @@ type Ask struct {
 	// Also are further slots of the same node that would do. One wait and one budget hold for all: Slot is asked for,
 	// and whichever is ready first with a free place serves.
 	Also []*hearth.Slot
-	Key  string // id of the caller's key
+	Key  string // id of the caller's key, "" = not known: waiting requests take turns by it
+	// Class is that of the key: requests of batch keys wait behind all others, but not past their budget.
+	Class hearth.Class
 	// Budget is how long this request may wait for the slot at most, however long the slot itself would let it.
 	// 0 or less: take a free place of a ready engine or leave at once.
 	Budget  time.Duration
