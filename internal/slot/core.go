@@ -17,10 +17,10 @@ type Core struct {
 
 // CoreAsk is a request for a place in a slot's engine.
 type CoreAsk struct {
-	ID      uint64 // not used before
-	Slot    int    // place in the slots of the core
-	Also    []int  // further places that would do
-	Key     string // who asks
+	ID      uint64        // not used before
+	Slot    int           // place in the slots of the core
+	Also    []int         // further places that would do
+	Key     string        // who asks
 	Budget  time.Duration // how long it may wait at most
 	HasNext bool          // somebody else could serve it
 }
