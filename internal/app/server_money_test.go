@@ -226,12 +226,13 @@ func TestShownCurrency(t *testing.T) {
 	const acme = `,"provider":{"only":["acme"],"max_price":{"prompt":`
 	asked(w.user, acme+`0.21}}`)
 	asked(won, acme+`291.9}}`)
-	for key, most := range map[string]string{w.user: "0.2", won: "291.8"} {
+	for key, c := range map[string]struct{ most, costs string }{w.user: {"0.2", "0.21 USD"}, won: {"291.8", "291.9 KRW"}} {
+		most := c.most
 		if r := w.call("POST", "/api/v1/chat/completions", ask(qwen, acme+most+`}}`), "Authorization: Bearer "+key); r.status != 404 {
 			t.Errorf("max_price %s: %d %s", most, r.status, r.body)
 		}
 		r := w.call("POST", "/api/v1/chain", ask(qwen, acme+most+`}}`), "Authorization: Bearer "+key)
-		if !strings.Contains(string(r.body), "more than provider.max_price.prompt") {
+		if !strings.Contains(string(r.body), "costs "+c.costs+" per 1M prompt tokens, more than provider.max_price.prompt") {
 			t.Errorf("explained: %s", r.body)
 		}
 	}

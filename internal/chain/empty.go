@@ -115,7 +115,7 @@ func (b *builder) coolingError() *hearth.Error {
 
 // creditsError is about the limit that bounds the cheapest candidate.
 func (b *builder) creditsError() *hearth.Error {
-	shown := b.Views.Catalog.Money(b.Key)
+	shown := b.shown()
 	cost := b.amount(b.failed.cheapest)
 	if b.Left == nil || b.LeftExternal != nil && b.failed.cheapest <= left(*b.Left) {
 		return hearth.Errorf(hearth.ErrInsufficientCredits, "%s %s may still be spent at external providers and the request could cost up to %s there; lower max_tokens, raise the external limit, or use a model that own slots serve",

@@ -55,7 +55,7 @@ var emptyCases = []emptyCase{
 	{name: "conditions beat the key", req: with(ask(gemma), hearth.Preferences{Ignore: []string{"local-gpu"}}), given: key(hearth.Key{LocalOnly: true}), want: hearth.ErrNoEndpoints, code: 404,
 		says: []string{"(in provider.ignore)", "(the key is for own machines only)"}},
 	{name: "max_price below every price", req: with(ask(gemma), hearth.Preferences{MaxPrice: hearth.MaxPrice{Prompt: null("1")}}), want: hearth.ErrNoEndpoints, code: 404,
-		says: []string{"costs 30 per 1M prompt tokens, more than provider.max_price.prompt"}},
+		says: []string{"costs 30 KRW per 1M prompt tokens, more than provider.max_price.prompt"}},
 
 	{name: "a prompt past every window", req: hearth.Request{Models: []string{gemma}, Estimate: 140000}, want: hearth.ErrContextLength, code: 400, param: "messages",
 		says: []string{"the prompt is estimated at 140000 tokens and the largest context window that may serve it holds 131072", "prompt estimated at 140000 tokens, window 32768"}},

@@ -127,13 +127,13 @@ func (b *builder) tooDear(e *hearth.Endpoint) (why string) {
 	tokens, _ := b.prompt(e)
 	e.Reach(tokens, b.priced(), func(t *hearth.Tariff) {
 		if why == "" {
-			why = tooDear(t, &b.Request.Prefs.MaxPrice)
+			why = tooDear(t, &b.Request.Prefs.MaxPrice, b.shown())
 		}
 	})
 	return why
 }
 
-func tooDear(t *hearth.Tariff, most *hearth.MaxPrice) string {
+func tooDear(t *hearth.Tariff, most *hearth.MaxPrice, shown hearth.Money) string {
 	for _, k := range [...]struct {
 		name, unit string
 		price      decimal.Decimal
@@ -149,7 +149,7 @@ func tooDear(t *hearth.Tariff, most *hearth.MaxPrice) string {
 			if t.Name != "" {
 				list = " (" + t.Name + ")"
 			}
-			return "costs " + k.price.String() + k.unit + list + ", more than provider.max_price." + k.name
+			return "costs " + shown.Of(k.price).String() + " " + shown.Currency + k.unit + list + ", more than provider.max_price." + k.name
 		}
 	}
 	return ""
@@ -256,8 +256,11 @@ func left(n hearth.Nano) float64 {
 // amount prints money that was reckoned in floats in the currency that the key sees: rounded up to 10⁻⁶ of the billing
 // currency, never in exponent form.
 func (b *builder) amount(x float64) string {
-	return b.Views.Catalog.Money(b.Key).Of(decimal.NewFromFloat(x).RoundUp(6)).String()
+	return b.shown().Of(decimal.NewFromFloat(x).RoundUp(6)).String()
 }
+
+// shown is the currency that the key sees.
+func (b *builder) shown() hearth.Money { return b.Views.Catalog.Money(b.Key) }
 
 // matchesAny says whether one of the names means the endpoint: a provider's slug or display name (all of its
 // endpoints), or a tag such as "acme/fp8" or "local-gpu/gpu-1" (one of them).

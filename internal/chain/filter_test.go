@@ -36,7 +36,7 @@ var filterCases = []buildCase{
 
 	{name: "max_price by the prompt price in the billing currency", want: []string{localGemma, acmeGemma},
 		req:   with(ask(gemma), hearth.Preferences{MaxPrice: hearth.MaxPrice{Prompt: null("30")}}),
-		drops: []string{"beta:" + gemma + " @2 conditions: costs 139 per 1M prompt tokens, more than provider.max_price.prompt"}},
+		drops: []string{"beta:" + gemma + " @2 conditions: costs 139 KRW per 1M prompt tokens, more than provider.max_price.prompt"}},
 	{name: "max_price by the completion price, local ones included", want: []string{acmeGemma},
 		req: with(ask(gemma), hearth.Preferences{MaxPrice: hearth.MaxPrice{Completion: null("149.9")}})},
 	{name: "max_price by the price of an image", want: []string{localGemma, acmeGemma},

@@ -74,13 +74,13 @@ func TestBuild_Tariffs(t *testing.T) {
 		req        hearth.Request
 		given      func(*scene)
 	}{
-		{"a step past it", "costs 69.5 per 1M prompt tokens (above 20000), more than provider.max_price.prompt", of(20001, bounded), stepped(acmeGemma, long)},
-		{"the base list past it, and a cheaper step", "costs 139 per 1M prompt tokens, more than provider.max_price.prompt", of(20001, bounded),
+		{"a step past it", "costs 69.5 KRW per 1M prompt tokens (above 20000), more than provider.max_price.prompt", of(20001, bounded), stepped(acmeGemma, long)},
+		{"the base list past it, and a cheaper step", "costs 139 KRW per 1M prompt tokens, more than provider.max_price.prompt", of(20001, bounded),
 			func(s *scene) {
 				s.at(acmeGemma).List = price("0.1", "0.1")
 				stepped(acmeGemma, hearth.Tariff{Name: "above 20000", Above: 20000, List: price("0.001", "0.001")})(s)
 			}},
-		{"a step of the hour", "costs 69.5 per 1M prompt tokens (by night), more than provider.max_price.prompt", of(1, bounded),
+		{"a step of the hour", "costs 69.5 KRW per 1M prompt tokens (by night), more than provider.max_price.prompt", of(1, bounded),
 			at(byNight, stepped(acmeGemma, hearth.Tariff{Name: "by night", Hours: night(), List: price("0.05", "0.1")}))},
 	} {
 		t.Run("max_price: "+tc.name, func(t *testing.T) {
