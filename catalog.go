@@ -122,7 +122,9 @@ func (e *Endpoint) Lacks(p Params) bool { return e.Params != 0 && p&^e.Params !=
 type Node struct {
 	Index       int
 	Name        string
-	Exclusive   bool          // holds one model at a time
+	Exclusive   bool          // holds one model at a time, on each of its devices
+	Devices     []Device      // empty = it is one, of which nothing is known
+	Available   Calendar      // when its engines may run
 	Turn        time.Duration // how long a resident model may go on while another model's oldest request waits
 	MinResident time.Duration // a slot that became ready stays at least this long
 	Remote      *Remote       // the slots are another machine's; nil = this one's
@@ -172,6 +174,10 @@ type Slot struct {
 	StopGrace     time.Duration // between SIGTERM and SIGKILL
 	DrainMax      time.Duration // bounds the drain of a shutdown
 	IdleSleep     time.Duration // unload after so much quiet, 0 = never
+	Devices       []int         // which of the node's it takes, empty = all
+	Memory        int64         // bytes it takes on each of them, 0 = not said
+	Companion     bool          // lives beside whatever is there: it never has to go for another slot
+	KeepWarm      *Calendar     // when it is up though nobody asks for it, unless others are in demand; nil = never
 }
 
 // Actions are what an operator wrote for the engines of a slot. An action that is not there is nil.
@@ -236,6 +242,7 @@ type SlotView struct {
 	Disabled bool      // by the operator: as if the mapping were disabled
 	Drained  bool      // by the operator: takes no request until it is woken or enabled
 	Paused   time.Time // the node is given back to its owner until then; zero = it is not
+	Shut     time.Time // the node is outside of its hours until then; zero = it is not
 	Foreign  bool      // another gateway owns the node
 	Facts    SlotFacts // what its engine last said of itself
 }
@@ -264,12 +271,12 @@ type SlotFacts struct {
 }
 
 // Status is the number of the endpoints list: 0 up, -1 starting, -2 asleep, -3 busy with another model or another
-// gateway, -5 failed or not heard of, -10 taken away by the operator.
+// gateway, -5 failed or not heard of, -10 taken away by the operator or outside of its hours.
 func (v SlotView) Status() int {
 	switch {
 	case v.Unknown:
 		return -5
-	case v.Disabled || v.Drained || !v.Paused.IsZero():
+	case v.Disabled || v.Drained || !v.Paused.IsZero() || !v.Shut.IsZero():
 		return -10
 	case v.Foreign:
 		return -3
