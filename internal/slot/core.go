@@ -21,6 +21,7 @@ type CoreAsk struct {
 	Slot    int           // place in the slots of the core
 	Also    []int         // further places that would do
 	Key     string        // who asks
+	Class   hearth.Class  // of that key
 	Budget  time.Duration // how long it may wait at most
 	HasNext bool          // somebody else could serve it
 }
@@ -64,7 +65,7 @@ func (c *Core) SetVoting(v Voting) { c.st.voting = v }
 
 // Ask lets a request in. It is granted or refused now or by a later call.
 func (c *Core) Ask(now time.Time, a CoreAsk) []Decision {
-	return c.step(event{kind: evAsked, now: now, slot: a.Slot, also: a.Also, id: a.ID, budget: a.Budget, hasNext: a.HasNext})
+	return c.step(event{kind: evAsked, now: now, slot: a.Slot, also: a.Also, id: a.ID, key: a.Key, class: a.Class, budget: a.Budget, hasNext: a.HasNext})
 }
 
 // Cancel says that a request has left, which it may at any time.

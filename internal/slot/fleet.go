@@ -92,7 +92,7 @@ func (f *Fleet) Acquire(ctx context.Context, a Ask) (*Lease, error) {
 	if !ok {
 		reply = make(chan answer, 1)
 	}
-	ev := event{kind: evAsked, slot: at.place, as: a.Slot, id: n.lastID.Add(1), budget: a.Budget, hasNext: a.HasNext}
+	ev := event{kind: evAsked, slot: at.place, as: a.Slot, id: n.lastID.Add(1), key: a.Key, class: a.Class, brief: a.Brief, budget: a.Budget, hasNext: a.HasNext}
 	if len(a.Also) > 0 {
 		ev.also = t.places(n, a.Also)
 	}

@@ -286,7 +286,7 @@ func (m *model) advance() {
 // windUp lets everybody leave, closes the node and looks for what is left.
 func (m *model) windUp() {
 	for _, p := range m.st.slots {
-		if p.inflight != 0 || p.waiting != 0 || p.first != nil || p.last != nil || p.guesting != 0 || p.guests != nil {
+		if p.inflight != 0 || p.waiting != 0 || p.first != nil || p.last != nil || p.guesting != 0 || p.lined != 0 || len(p.deadlines.seats) != 0 || len(p.pressing.seats) != 0 {
 			m.t.Fatalf("slot %d is left with %d leases, %d waiting and %d guests", p.index, p.inflight, p.waiting, p.guesting)
 		}
 	}

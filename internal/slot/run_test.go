@@ -117,12 +117,16 @@ func TestGuestsAreBounded(t *testing.T) {
 		s.do(event{kind: evCancelled, id: id})
 	}
 	p := s.st.slots[1]
-	if p.guesting != 1 || len(p.guests) > 20 {
-		t.Errorf("%d guests, %d are remembered", p.guesting, len(p.guests))
+	standing := 0
+	for s := p.callers[""].lines[interactive].first; s != nil; s = s.next {
+		standing++
+	}
+	if p.guesting != 1 || standing != 1 {
+		t.Errorf("%d guests, %d are remembered", p.guesting, standing)
 	}
 	s.do(event{kind: evCancelled, id: 1})
-	if p.guesting != 0 || p.guests != nil {
-		t.Errorf("%d guests, %d are remembered", p.guesting, len(p.guests))
+	if p.guesting != 0 || p.lined != 0 {
+		t.Errorf("%d guests, %d lines", p.guesting, p.lined)
 	}
 }
 

@@ -26,14 +26,15 @@ func (st *state) settle(now time.Time) {
 	st.setAlarm(now)
 }
 
-// grant gives the free places of a ready slot to those who came first. A guest is served by the slot that it asked
+// grant gives the free places of a ready slot to those whose turn it is. A guest is served by the slot that it asked
 // for, if that can: guests is false while that is still to be seen.
 func (st *state) grant(p *place, guests bool) {
 	for p.state == hearth.SlotReady && p.inflight < p.places() && !st.withdrawn(p) {
-		r := p.head()
+		r := st.head(p)
 		if r == nil || r.place != p && !guests {
 			return
 		}
+		p.had(r)
 		r.place.take(r)
 		r.place, r.run, r.granted = p, p.run, st.now
 		p.inflight++
@@ -45,18 +46,8 @@ func (st *state) grant(p *place, guests bool) {
 // expire refuses everybody whose deadline is not after until.
 func (st *state) expire(until, now time.Time) {
 	for _, p := range st.slots {
-		if p.waiting == 0 || p.due.After(until) {
-			continue
-		}
-		p.due = until.Add(1 << 62)
-		for r := p.first; r != nil; {
-			next := r.next
-			if r.deadline.After(until) {
-				p.due = earlier(p.due, r.deadline)
-			} else {
-				st.refuse(r, st.late(p, now))
-			}
-			r = next
+		for p.waiting > 0 && !p.due.After(until) {
+			st.refuse(p.deadlines.seats[0].r, st.late(p, now))
 		}
 	}
 }

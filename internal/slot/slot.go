@@ -29,6 +29,8 @@ type Ask struct {
 	// 0 or less: take a free place of a ready engine or leave at once.
 	Budget  time.Duration
 	HasNext bool // another candidate could serve the request: the shorter QueueWait holds in a ready slot
+	// Brief is a question beside a request: how long it has its place says nothing of how long requests do.
+	Brief bool
 	// Generation is the id of the request, for a node elsewhere.
 	Generation string
 }

@@ -28,7 +28,7 @@ type kind uint8
 
 // Events.
 const (
-	evAsked     kind = iota // a request wants a place: slot, also, as, id, budget, hasNext
+	evAsked     kind = iota // a request wants a place: slot, also, as, id, key, class, brief, budget, hasNext
 	evCancelled             // the request left, whether it was granted or not: id
 	evReleased              // a granted request is done: id
 	evReady                 // a probe said yes: slot, run, report
@@ -66,6 +66,9 @@ type event struct {
 	id      uint64       // the request or the order
 	run     uint64       // the engine, from the start effect on
 	budget  time.Duration
+	key     string
+	class   hearth.Class
+	brief   bool    // evAsked: what it takes is not learned from
 	report  *Report // nil = it says nothing of itself
 	end     ending
 	order   *Order
@@ -140,11 +143,16 @@ type place struct {
 	failures int       // in a row
 	inflight int       // leases of this run
 
-	first, last *request   // those who wait, oldest first
-	waiting     int        // length of that list
-	due         time.Time  // not after the earliest deadline in that list
-	guests      []*request // who waits for another slot but would take this, oldest first; some have left
-	guesting    int        // those of them who have not
+	first, last *request           // those who wait, oldest first
+	waiting     int                // length of that list
+	due         time.Time          // the earliest deadline in that list
+	deadlines   timeline           // of that list
+	guesting    int                // those who wait for another slot but would take this
+	callers     map[string]*caller // by key; who waits, guests too, stands in their lines
+	lined       int                // lines in which somebody stands
+	turns       [classes]*line     // a ring of those lines for each class: whose turn is next
+	pressing    timeline           // of the batch requests in those lines
+	rescued     bool               // a batch request was served last before interactive ones that waited
 
 	disabled, drained, removed bool // by the operator; by a reload
 
@@ -183,6 +191,11 @@ type request struct {
 	also       []*place // where it is a guest
 	run        uint64   // the engine it uses, 0 = it waits
 	queued     bool     // it is in its place's list
+	key        string   // whose it is, "" = not known
+	class      int
+	brief      bool   // how long it has its place says nothing of others
+	seat       seat   // in its place
+	guest      []seat // by also
 	granted    time.Time
 	hasNext    bool
 	asked      time.Time
@@ -200,7 +213,7 @@ func newState(n *hearth.Node, slots []*hearth.Slot, now time.Time) *state {
 }
 
 func (st *state) add(s *hearth.Slot, now time.Time) *place {
-	p := &place{Slot: bounded(s), index: len(st.slots), since: now}
+	p := &place{Slot: bounded(s), index: len(st.slots), since: now, pressing: timeline{which: byPressure}}
 	st.slots = append(st.slots, p)
 	return p
 }

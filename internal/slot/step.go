@@ -46,7 +46,7 @@ func step(st *state, ev event) []effect {
 func (st *state) ask(ev event) {
 	p := st.slots[ev.slot]
 	st.arrivals++
-	r := &request{id: ev.id, seq: st.arrivals, place: p, hasNext: ev.hasNext, asked: ev.now}
+	r := &request{id: ev.id, seq: st.arrivals, place: p, key: ev.key, class: classOf(ev.class), brief: ev.brief, hasNext: ev.hasNext, asked: ev.now}
 	if no := st.turnsDown(p, ev); no != nil {
 		st.refuse(r, no)
 		return
@@ -79,6 +79,8 @@ func (st *state) turnsDown(p *place, ev event) *Refusal {
 		return p.notFree(ev.now)
 	case p.waiting >= p.room():
 		return &Refusal{hearth.SkipQueueFull, backoffMin, "too many requests are waiting for the model already"}
+	case ev.key != "" && p.held(ev.key) >= p.share():
+		return &Refusal{hearth.SkipQueueFull, backoffMin, "too many requests of this API key are waiting for the model already"}
 	}
 	return nil
 }
@@ -112,7 +114,7 @@ func (st *state) leave(ev event) {
 	case 0:
 		p.take(r)
 	case p.run:
-		if ev.kind == evReleased {
+		if ev.kind == evReleased && !r.brief {
 			p.service.add(ev.now.Sub(r.granted))
 		}
 		if p.inflight--; p.inflight == 0 {
@@ -144,8 +146,7 @@ func (st *state) ready(ev event) {
 		p.learn(ev.report.Facts)
 	}
 	for r := p.first; r != nil; r = r.next {
-		r.deadline = earlier(r.deadline, ev.now.Add(p.queueWait(r)))
-		p.due = earlier(p.due, r.deadline)
+		p.hurry(r, ev.now.Add(p.queueWait(r)))
 	}
 }
 
