@@ -22,6 +22,7 @@ func (st *state) reload(ev event) {
 	} else {
 		st.removed = false
 		st.room, st.turn, st.minResident = roomOf(c.node), c.node.Turn, c.node.MinResident
+		st.available = c.node.Available
 	}
 	for i, s := range c.slots {
 		switch {
@@ -36,7 +37,9 @@ func (st *state) reload(ev event) {
 			st.renew(st.slots[i], s, c.restart[i], ev.now)
 		}
 	}
+	st.readClock(ev.now)
 	st.spare()
+	st.settleIn()
 	st.makeRoom()
 }
 

@@ -69,6 +69,8 @@ func (st *state) rouse(p *place, now time.Time) error {
 		return errors.New("the GPU belongs to another gateway")
 	case !st.paused.IsZero():
 		return fmt.Errorf("the node is paused until %s", st.paused.Format(time.RFC3339))
+	case !st.shut.IsZero():
+		return fmt.Errorf("the node is outside of its hours until %s", st.shut.Format(time.RFC3339))
 	case p.disabled:
 		return errors.New("the slot is disabled: enable it first")
 	}
@@ -88,7 +90,7 @@ func (st *state) rouse(p *place, now time.Time) error {
 // dismiss has a slot's engine stopped once nobody uses it, or at the end of drain_max.
 func (st *state) dismiss(p *place, now time.Time) {
 	p.wanted = time.Time{}
-	p.owed, p.ousted = false, false
+	p.owed, p.ousted, p.resting = false, false, true
 	if p.run != 0 {
 		p.dismissed = true
 		p.cutBy(now.Add(p.DrainMax))
@@ -112,14 +114,17 @@ func (p *place) cutBy(at time.Time) {
 // spare takes the bound off the drains of all slots that have no reason left to be bounded.
 func (st *state) spare() {
 	for _, p := range st.slots {
-		if !st.barred(p) && !p.dismissed && !p.cut && !st.refusing {
+		if !st.withheld(p) && !p.dismissed && !p.cut && !st.refusing {
 			p.cutAt = time.Time{}
 		}
 	}
 }
 
 // barred says whether a slot takes no requests, whatever its engine does.
-func (st *state) barred(p *place) bool {
+func (st *state) barred(p *place) bool { return st.withheld(p) || !st.shut.IsZero() }
+
+// withheld says whether a slot is barred for a reason for which it need not drain for ever.
+func (st *state) withheld(p *place) bool {
 	return p.disabled || p.drained || p.removed || st.foreign || !st.paused.IsZero()
 }
 
@@ -132,6 +137,8 @@ func (st *state) barring(p *place, now time.Time) *Refusal {
 		return &Refusal{hearth.SkipFailed, barredRetry, "the operator has taken the slot out of service"}
 	case st.foreign:
 		return &Refusal{hearth.SkipBusy, foreignRetry, "the GPU belongs to another gateway"}
+	case st.paused.IsZero():
+		return &Refusal{hearth.SkipBusy, min(pausedRetry, max(backoffMin, st.shut.Sub(now))), "the GPU is outside of its hours"}
 	}
 	return &Refusal{hearth.SkipBusy, min(pausedRetry, max(backoffMin, st.paused.Sub(now))), "the GPU is paused by its operator"}
 }
@@ -156,6 +163,8 @@ func (st *state) mustGo(p *place) string {
 		return "the GPU belongs to another gateway"
 	case !st.paused.IsZero():
 		return "the node is paused"
+	case !st.shut.IsZero():
+		return "the node is outside of its hours"
 	case !p.staleAt.IsZero():
 		return "its start line was changed"
 	case p.dismissed, p.cut && !st.refusing:

@@ -2,6 +2,7 @@ package slot
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,8 +28,9 @@ func (st *state) loadRest(p *place, now time.Time) time.Duration {
 		return max(0, p.retryAt.Sub(now)) + p.load()
 	}
 	rest := p.load()
+	gone := st.evictions(p)
 	for _, o := range st.slots {
-		if o.run != 0 && (o == p || st.vie(p, o)) {
+		if o.run != 0 && (o == p || slices.Contains(gone, o)) {
 			rest += st.goneRest(o, now)
 		}
 	}
@@ -58,9 +60,12 @@ func (st *state) otherBusy(p *place) bool {
 	if st.foreign {
 		return true
 	}
+	if p.run == 0 {
+		return !st.fits(p)
+	}
 	leaving := p.state == hearth.SlotDraining || p.state == hearth.SlotStopping
 	for _, o := range st.slots {
-		if st.vie(p, o) && (o.run != 0 || leaving && o.waiting > 0) {
+		if st.vie(p, o) && (o.run != 0 && st.exclusive || leaving && o.waiting > 0) {
 			return true
 		}
 	}
@@ -104,6 +109,7 @@ func (st *state) view(p *place, now time.Time) hearth.SlotView {
 		Disabled:  p.disabled,
 		Drained:   p.drained || p.removed,
 		Paused:    st.paused,
+		Shut:      st.shut,
 		Foreign:   st.foreign,
 		Facts:     facts,
 	}

@@ -73,6 +73,7 @@ func (st *state) elapse(now time.Time) {
 		st.paused = time.Time{}
 		st.spare()
 	}
+	st.keepHours(now)
 	for _, p := range st.slots {
 		st.recover(p, now)
 		switch {
@@ -145,11 +146,9 @@ func (st *state) giveWayAt(p *place) (at time.Time, ok bool) {
 	}
 	stays := p.readyAt.Add(st.minResident)
 	if r := st.rival(p); r != nil {
-		if at = stays; !p.idle() {
-			at = later(stays, r.demandedAt().Add(st.turn))
-		}
-	} else if p.IdleSleep > 0 && p.idle() {
-		return later(stays, p.idleAt.Add(p.IdleSleep)), true
+		at = st.turnEnds(p, r, st.now)
+	} else if rest, _, ok := st.restAt(p); ok && p.idle() {
+		return later(stays, rest), true
 	}
 	if turn := p.staleAt.Add(st.turn); stale && (at.IsZero() || turn.Before(at)) {
 		at = turn
@@ -165,7 +164,8 @@ func (st *state) giveWayWhy(p *place) string {
 	if r := st.rival(p); r != nil {
 		return "another model is waited for: " + r.Name
 	}
-	return "it was idle for " + p.IdleSleep.String()
+	_, why, _ := st.restAt(p)
+	return why
 }
 
 // demanded says whether somebody waits for a slot, or the operator wants it up.
@@ -212,9 +212,13 @@ func (st *state) stop(p *place, now time.Time, why string) {
 
 // wake starts the slots that are waited for as far as there surely is room, in the order of their turns.
 func (st *state) wake(now time.Time) {
-	for _, p := range st.slots {
-		if p.demanded() && st.mayStart(p, now) {
-			st.start(p, now, p.wish())
+	for again := true; again; {
+		again = false
+		for _, p := range st.slots {
+			if p.demanded() && st.mayStart(p, now) {
+				st.start(p, now, p.wish())
+				again = true // who comes after it may have room too
+			}
 		}
 	}
 	for _, p := range st.slots {
@@ -222,6 +226,7 @@ func (st *state) wake(now time.Time) {
 			st.start(p, now, "the node is free for it")
 		}
 	}
+	st.warmUp(now)
 }
 
 // mayStart says whether an engine of the slot may be started now: it can be, there is room, and nobody comes before it.
@@ -260,6 +265,7 @@ func (st *state) start(p *place, now time.Time, why string) {
 	}
 	st.lastRun++
 	p.run = st.lastRun
+	p.resting = false
 	st.settled(p)
 	st.effects = append(st.effects, effect{kind: fxStart, slot: p.index, run: p.run})
 }
@@ -267,7 +273,7 @@ func (st *state) start(p *place, now time.Time, why string) {
 // setAlarm asks for an alarm at the next instant at which time alone changes something. A pending alarm that
 // rings earlier is left alone: a needless tick costs less than an alarm for every request.
 func (st *state) setAlarm(now time.Time) {
-	at := st.paused
+	at := soonest(st.paused, st.look)
 	need := func(t time.Time) {
 		if at.IsZero() || t.Before(at) {
 			at = t

@@ -109,6 +109,7 @@ type taken struct {
 // state is all that a node's scheduling knows. It belongs to whoever calls step: nothing else may touch it.
 type state struct {
 	room
+	hours
 	turn        time.Duration
 	minResident time.Duration
 	slots       []*place // a place is never another slot's: who is on the way to it must find it
@@ -125,6 +126,8 @@ type state struct {
 	removed     bool // by a reload: it ends as soon as it is empty
 	illegal     int  // refused steps between slot states: always 0 unless step has a mistake
 	effects     []effect
+	gone        []*place // of evictions
+	beside      []*place // of fits and evictions
 	steps       []taken
 }
 
@@ -132,7 +135,8 @@ type state struct {
 type place struct {
 	*hearth.Slot // as bounded made it
 
-	index    int // in state.slots
+	index    int    // in state.slots
+	on       uint64 // the devices it takes
 	state    hearth.SlotState
 	since    time.Time // when state was entered
 	run      uint64    // the engine that exists or may exist, 0 = surely none
@@ -161,6 +165,8 @@ type place struct {
 	staleAt   time.Time // when the run's start line was changed, zero = it was not
 	gaveWay   bool      // stopped for another slot's sake: it is not the next to start in its room while others wait
 	owed      bool      // room is being made for it: it is started even if nobody waits for it any more
+	warm      bool      // its calendar wants it up
+	resting   bool      // an operator sent it to sleep: its calendar does not count until somebody wants it, or its next hours
 	ousted    bool      // gave way to a slot that has not become ready yet
 	wanted    time.Time // since when it is to be up though nobody waits for it, zero = it is up or need not be
 	cutAt     time.Time // when its drain may no longer last, zero = it may last for ever; if cut, when that was
@@ -209,11 +215,14 @@ func newState(n *hearth.Node, slots []*hearth.Slot, now time.Time) *state {
 	for _, s := range slots {
 		st.add(s, now)
 	}
+	st.available = n.Available
+	st.readClock(now)
 	return st
 }
 
 func (st *state) add(s *hearth.Slot, now time.Time) *place {
 	p := &place{Slot: bounded(s), index: len(st.slots), since: now, pressing: timeline{which: byPressure}}
+	p.on = st.room.on(p.Slot)
 	st.slots = append(st.slots, p)
 	return p
 }
