@@ -1,0 +1,100 @@
+package slot
+
+import (
+	"time"
+)
+
+// paysOff is how many load times a turn may last for the sake of those who have waited for it: the card then loads for at
+// most a tenth of the time. It is also over how many load times work is compared when votes are counted.
+const paysOff = 10
+
+// lookedAt is up to how many of those who wait are asked one by one whether they can still be served in time.
+const lookedAt = 64
+
+// turnEnds is when a ready slot begins to drain because r is waited for, as things stand.
+func (st *state) turnEnds(p, r *place, now time.Time) time.Time {
+	since := later(p.readyAt, r.demandedAt()) // from then on r waits for p alone
+	end := since.Add(st.turn)
+	switch {
+	case p.idle():
+		end = earlier(end, p.quiet(st.waitingFor(p)))
+	case p.first != nil && p.first.asked.Before(since):
+		end = later(end, p.readyAt.Add(paysOff*p.loading.P50()))
+	}
+	if at, ok := st.lastCall(p, now); ok {
+		end = earlier(end, at)
+	}
+	if st.lost(p, r, now) {
+		end = later(end, p.readyAt.Add(p.loading.P50()))
+	}
+	return later(end, p.readyAt.Add(st.minResident))
+}
+
+// quiet is when an idle slot is no longer expected to be asked for in a moment, if so many wait for it to leave: when they
+// have waited as long, all together, as its next request would have to for the load.
+func (p *place) quiet(waiting int) time.Time {
+	if !p.idleAt.After(p.readyAt) {
+		return p.idleAt // nobody has used it
+	}
+	return p.idleAt.Add(p.loading.P50() / time.Duration(max(1, waiting)))
+}
+
+// waitingFor is how many wait for slots for which p has to go.
+func (st *state) waitingFor(p *place) (n int) {
+	for _, o := range st.slots {
+		if o.demanded() && st.inWay(p, o) {
+			n += max(1, o.waiting)
+		}
+	}
+	return n
+}
+
+// lastCall is when p has to begin to leave at the latest so that all those who wait elsewhere, and whose time allows it,
+// are served in time; false = there is nobody like that.
+func (st *state) lastCall(p *place, now time.Time) (at time.Time, ok bool) {
+	for _, o := range st.slots {
+		if o.first == nil || !st.inWay(p, o) {
+			continue
+		}
+		takes := p.clears() + o.loading.P95()
+		if d, some := o.dueAfter(now.Add(takes)); some {
+			if d = d.Add(-takes); !ok || d.Before(at) {
+				at, ok = d, true
+			}
+		}
+	}
+	return at, ok
+}
+
+// clears is how long it takes from the decision until nothing of p's engine is left.
+func (p *place) clears() time.Duration {
+	d := p.stopping.P50()
+	if p.inflight > 0 {
+		d += p.draining.P50()
+	}
+	return d
+}
+
+// dueAfter is the earliest deadline of those who wait that is not before t, false = there is none.
+func (p *place) dueAfter(t time.Time) (at time.Time, ok bool) {
+	if !p.due.Before(t) {
+		return p.due, p.first != nil
+	}
+	n := 0
+	for r := p.first; r != nil && n < lookedAt; r = r.next {
+		n++
+		if !r.deadline.Before(t) && (!ok || r.deadline.Before(at)) {
+			at, ok = r.deadline, true
+		}
+	}
+	return at, ok
+}
+
+// lost says whether somebody who waits for p would be served too late if p left for r now and came back as soon as it may.
+func (st *state) lost(p, r *place, now time.Time) bool {
+	if p.first == nil {
+		return false
+	}
+	back := p.clears() + r.loading.P50() + st.minResident + r.stopping.P50() + p.loading.P50()
+	return p.due.Before(now.Add(back))
+}
