@@ -95,6 +95,14 @@ const (
 	Batch       Class = "batch" // after all interactive ones, but within the request's budget
 )
 
+// String is "interactive" or "batch".
+func (c Class) String() string {
+	if c == Interactive {
+		return "interactive"
+	}
+	return string(c)
+}
+
 // NoEarlyHeaders in the place of a key's EarlyHeaders is never, whatever the setting says.
 const NoEarlyHeaders = -time.Millisecond
 

@@ -25,6 +25,7 @@ type policyFlags struct {
 	Expires      *string `placeholder:"WHEN" help:"When the key expires: after 30d or 12h, at the start of a day such as 2027-01-31 in the configured time zone, at 2027-01-31T12:00:00Z, or never."`
 	Owner        *string `placeholder:"WHO" help:"Whose the key is, for lists and for GET /keys."`
 	Content      *string `placeholder:"WORD" help:"Whether prompts and answers may be kept where records.content is on: never, or allowed."`
+	Class        *string `placeholder:"WORD" help:"Whose requests wait behind those of other keys for a slot: batch; or interactive."`
 	External     *string `name:"external-limit" placeholder:"AMOUNT" help:"What the key may spend at external providers, in the same period; after that own slots go on. 0 is no limit."`
 }
 
@@ -32,6 +33,9 @@ type policyFlags struct {
 func (f policyFlags) change(now time.Time) (c hearth.KeyChange, err error) {
 	c = hearth.KeyChange{Models: names(f.Models), Providers: names(f.Providers), LocalOnly: f.LocalOnly, Currency: f.Currency, Owner: f.Owner}
 	if c.NoContent, err = never(f.Content); err != nil {
+		return c, err
+	}
+	if c.Class, err = class(f.Class); err != nil {
 		return c, err
 	}
 	if c.ExpiresAt, err = expiry(f.Expires, now); err != nil {
@@ -134,6 +138,20 @@ func never(text *string) (*bool, error) {
 		return new(false), nil
 	}
 	return nil, errors.New("--content must be never or allowed")
+}
+
+// class reads the class of a key; nil if it is not said.
+func class(text *string) (*hearth.Class, error) {
+	if text == nil {
+		return nil, nil
+	}
+	switch strings.TrimSpace(*text) {
+	case string(hearth.Batch):
+		return new(hearth.Batch), nil
+	case hearth.Interactive.String(), "":
+		return new(hearth.Interactive), nil
+	}
+	return nil, errors.New("--class must be interactive or batch")
 }
 
 // names reads a list with commas; an empty text is an empty list.

@@ -39,6 +39,9 @@ func checkPolicy(k hearth.Key) (hearth.Key, error) {
 	default:
 		return k, hearth.Invalid("limit_reset", "the limits of a key begin anew daily, weekly, monthly or never")
 	}
+	if k.Class != hearth.Interactive && k.Class != hearth.Batch {
+		return k, hearth.Invalid("class", "the class of a key must be interactive or batch")
+	}
 	if c := k.Currency; c != "" && (len(c) != 3 || strings.Trim(c, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "") {
 		return k, hearth.Invalid("currency", "the currency of a key must be a three-letter ISO code, such as USD")
 	}

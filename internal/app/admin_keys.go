@@ -39,6 +39,7 @@ type keyWire struct {
 	ExternalLimit hearth.Nano   `json:"external_limit"`
 	Currency      string        `json:"currency"`
 	NoContent     bool          `json:"no_content"`
+	Class         hearth.Class  `json:"class"`
 	Spent         KeySpend      `json:"spent,omitzero"`  // in a list
 	Plain         string        `json:"plain,omitempty"` // of a key that was just made
 }
@@ -48,7 +49,7 @@ func toWire(k hearth.Key) keyWire {
 		ID: k.ID, Name: k.Name, Label: k.Label, Admin: k.Admin, Disabled: k.Disabled, Deleted: k.Deleted,
 		CreatedAt: k.CreatedAt, UpdatedAt: k.UpdatedAt, ExpiresAt: k.ExpiresAt, Owner: k.Owner,
 		Models: k.Models, Providers: k.Providers, LocalOnly: k.LocalOnly, EarlyHeaders: int64(k.EarlyHeaders), Limit: k.Limit,
-		LimitReset: k.LimitReset, ExternalLimit: k.ExternalLimit, Currency: k.Currency, NoContent: k.NoContent,
+		LimitReset: k.LimitReset, ExternalLimit: k.ExternalLimit, Currency: k.Currency, NoContent: k.NoContent, Class: k.Class,
 	}
 }
 
@@ -58,7 +59,7 @@ func (w *keyWire) key() hearth.Key {
 		ID:        w.ID, Name: w.Name, Label: w.Label, Admin: w.Admin, Disabled: w.Disabled, Deleted: w.Deleted,
 		CreatedAt: w.CreatedAt, UpdatedAt: w.UpdatedAt, ExpiresAt: w.ExpiresAt, Owner: w.Owner,
 		Models: w.Models, Providers: w.Providers, LocalOnly: w.LocalOnly, EarlyHeaders: time.Duration(w.EarlyHeaders), Limit: w.Limit,
-		LimitReset: w.LimitReset, ExternalLimit: w.ExternalLimit, Currency: w.Currency,
+		LimitReset: w.LimitReset, ExternalLimit: w.ExternalLimit, Currency: w.Currency, Class: w.Class,
 	}
 }
 
@@ -79,6 +80,7 @@ type changeWire struct {
 	ExternalLimit *hearth.Nano   `json:"external_limit"`
 	Currency      *string        `json:"currency"`
 	NoContent     *bool          `json:"no_content"`
+	Class         *hearth.Class  `json:"class"`
 }
 
 func (w *changeWire) change() hearth.KeyChange {
@@ -86,7 +88,7 @@ func (w *changeWire) change() hearth.KeyChange {
 		NoContent: w.NoContent,
 		Name:      w.Name, Disabled: w.Disabled, ExpiresAt: w.ExpiresAt, Owner: w.Owner,
 		Models: w.Models, Providers: w.Providers, LocalOnly: w.LocalOnly, EarlyHeaders: (*time.Duration)(w.EarlyHeaders), Limit: w.Limit,
-		LimitReset: w.LimitReset, ExternalLimit: w.ExternalLimit, Currency: w.Currency,
+		LimitReset: w.LimitReset, ExternalLimit: w.ExternalLimit, Currency: w.Currency, Class: w.Class,
 	}
 }
 

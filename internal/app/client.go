@@ -184,7 +184,7 @@ func (k socketKeys) Create(ctx context.Context, key hearth.Key) (plain string, m
 func (k socketKeys) Change(ctx context.Context, which string, c hearth.KeyChange) (hearth.Key, error) {
 	return k.patch(ctx, changeWire{
 		Which: which, Name: c.Name, Disabled: c.Disabled, ExpiresAt: c.ExpiresAt, Owner: c.Owner, Models: c.Models, Providers: c.Providers, LocalOnly: c.LocalOnly, EarlyHeaders: (*int64)(c.EarlyHeaders), Limit: c.Limit,
-		LimitReset: c.LimitReset, ExternalLimit: c.ExternalLimit, Currency: c.Currency, NoContent: c.NoContent,
+		LimitReset: c.LimitReset, ExternalLimit: c.ExternalLimit, Currency: c.Currency, NoContent: c.NoContent, Class: c.Class,
 	})
 }
 

@@ -37,7 +37,9 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, at *hearth.Slot, 
 		return
 	}
 	asked := time.Now()
-	lease, err := s.acquire(r.Context(), s.ask(r, at))
+	ask := s.ask(r, at)
+	ask.Brief = counts[route]
+	lease, err := s.acquire(r.Context(), ask)
 	waited := time.Since(asked)
 	var refusal *slot.Refusal
 	switch {

@@ -122,7 +122,7 @@ func block(left *atomic.Int64) http.HandlerFunc {
 // A gateway that leaves frees the engine, or the place in the queue, however much of its body is unread.
 func TestInfer_Leaves(t *testing.T) {
 	var left atomic.Int64
-	bubble(t, setup{engine: block(&left), change: func(s *hearth.Slot) { s.Concurrency, s.Node.Exclusive = 1, false }}, func(t *testing.T, w *world) {
+	bubble(t, setup{engine: block(&left), change: func(s *hearth.Slot) { s.Concurrency, s.Queue, s.Node.Exclusive = 1, 80, false }}, func(t *testing.T, w *world) {
 		ctx, leave := context.WithCancel(t.Context())
 		l, _ := w.lease(w.a)
 		resp, err := w.post(ctx, l, chat, strings.NewReader(`{}`))

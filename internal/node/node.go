@@ -18,7 +18,8 @@ const (
 	headBudget     = "X-Hearth-Budget-Ms"   // how long the request may wait for the slot, in ms
 	headHasNext    = "X-Hearth-Has-Next"    // 1: the gateway has another candidate
 	headGeneration = "X-Hearth-Generation"  // id of the request
-	headKey        = "X-Hearth-Key"         // id of the caller's key: waiting requests take turns by it
+	headKey        = "X-Hearth-Key"         // stands for the caller's key: waiting requests take turns by it
+	headClass      = "X-Hearth-Class"       // of that key: interactive, or batch
 	headAlso       = "X-Hearth-Also"        // names of further slots of the node that would do, with commas
 	headModel      = "X-Hearth-Model"       // id of the model that the gateway means
 	headStatus     = "X-Hearth-Slot-Status" // slot word of a 503
@@ -41,6 +42,9 @@ const chat = "/v1/chat/completions"
 
 // routes are the paths of an engine that gateways may ask: answers, and the counting of prompts.
 var routes = map[string]bool{chat: true, "/v1/completions": true, "/v1/embeddings": true, "/tokenize": true, "/apply-template": true}
+
+// counts are those of the counting of prompts.
+var counts = map[string]bool{"/tokenize": true, "/apply-template": true}
 
 // words are the slot words.
 var words = map[string]hearth.SkipReason{

@@ -108,7 +108,7 @@ func (s *Server) ask(r *http.Request, at *hearth.Slot) slot.Ask {
 	h := r.Header
 	a := slot.Ask{
 		Slot: at, Key: bounded(h.Get(headKey)), Budget: header(h, headBudget), HasNext: h.Get(headHasNext) == "1",
-		Generation: bounded(h.Get(headGeneration)),
+		Class: hearth.Class(h.Get(headClass)), Generation: bounded(h.Get(headGeneration)),
 	}
 	if a.Generation != "" { // else nobody would know whose place is kept
 		a.Also = s.also(h.Get(headAlso))

@@ -69,7 +69,7 @@ func (r *Relay) input(q *hearth.Request, key *hearth.Key, arrived time.Time) cha
 // the chain is made from. It is false if there is no count: the estimate stands. The engine is asked within a place of
 // its slot, and never waited for.
 func (r *Relay) count(ctx context.Context, x *exchange, in *chain.Input, e *hearth.Endpoint) bool {
-	lease, err := r.fleet.Acquire(ctx, slot.Ask{Slot: e.Slot, Key: x.key.ID, HasNext: true})
+	lease, err := r.fleet.Acquire(ctx, slot.Ask{Slot: e.Slot, Key: x.key.ID, Class: x.key.Class, Brief: true, HasNext: true})
 	if err != nil {
 		return false
 	}

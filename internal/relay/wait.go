@@ -38,7 +38,7 @@ func (r *Relay) together(rest []hearth.Candidate) int {
 func (r *Relay) lease(ctx context.Context, x *exchange, cs []hearth.Candidate, g *grant, o *outcome, hasNext bool) bool {
 	asked := time.Now()
 	ask := slot.Ask{
-		Slot: cs[0].Endpoint.Slot, Key: x.key.ID, Budget: min(x.waitLeft, cs[0].Endpoint.Slot.Wait), HasNext: hasNext, Generation: x.gen.ID,
+		Slot: cs[0].Endpoint.Slot, Key: x.key.ID, Class: x.key.Class, Budget: min(x.waitLeft, cs[0].Endpoint.Slot.Wait), HasNext: hasNext, Generation: x.gen.ID,
 	}
 	for i := range cs[1:] {
 		ask.Also = append(ask.Also, cs[1+i].Endpoint.Slot)

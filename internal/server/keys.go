@@ -40,6 +40,7 @@ type ownedKeyJSON struct {
 	Management    bool     `json:"is_management_key"`
 	LocalOnly     bool     `json:"local_only"`
 	Content       string   `json:"content"`        // "never": prompts and answers are not kept; else "allowed"
+	Class         string   `json:"class"`          // "interactive", or "batch": its requests wait behind all others
 	Models        []string `json:"models"`         // empty = all
 	Providers     []string `json:"providers"`      // empty = all
 	ShownCurrency *string  `json:"shown_currency"` // in which the key itself sees amounts, null = as configured
@@ -48,7 +49,7 @@ type ownedKeyJSON struct {
 func (s *Server) ownedKeyJSON(k *hearth.Key, shown hearth.Money) ownedKeyJSON {
 	return ownedKeyJSON{
 		Hash: k.Hash.String(), Name: k.Name, Label: k.Label, Disabled: k.Disabled, usageJSON: s.usage(k, shown),
-		CreatedAt: k.CreatedAt, UpdatedAt: orNullTime(k.UpdatedAt), Workspace: workspace, Management: k.Admin, LocalOnly: k.LocalOnly, Content: contentWord(k.NoContent),
+		CreatedAt: k.CreatedAt, UpdatedAt: orNullTime(k.UpdatedAt), Workspace: workspace, Management: k.Admin, LocalOnly: k.LocalOnly, Content: contentWord(k.NoContent), Class: k.Class.String(),
 		Models: append([]string{}, k.Models...), Providers: append([]string{}, k.Providers...), ShownCurrency: orNull(k.Currency),
 	}
 }

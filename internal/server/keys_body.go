@@ -32,6 +32,7 @@ type keyBody struct {
 	ShownCurrency jsontext.Value `json:"shown_currency"`
 	LocalOnly     jsontext.Value `json:"local_only"`
 	Content       jsontext.Value `json:"content"`
+	Class         jsontext.Value `json:"class"`
 	Models        jsontext.Value `json:"models"`
 	Providers     jsontext.Value `json:"providers"`
 }
@@ -77,6 +78,8 @@ func (b *keyBody) change(cat *hearth.Catalog, in hearth.Money) (c hearth.KeyChan
 	note(err)
 	c.NoContent, err = optional(b.Content, "content", never)
 	note(err)
+	c.Class, err = optional(b.Class, "class", class)
+	note(err)
 	c.LimitReset, err = optional(b.LimitReset, "limit_reset", period)
 	note(err)
 	c.ExpiresAt, err = optional(b.ExpiresAt, "expires_at", instant)
@@ -117,6 +120,17 @@ func never(param string, v jsontext.Value) (bool, error) {
 		return false, nil
 	}
 	return false, hearth.Invalid(param, "%s must be %s or %s", param, contentNever, contentAllowed)
+}
+
+// class reads the class of a key; null is interactive.
+func class(param string, v jsontext.Value) (hearth.Class, error) {
+	switch string(v) {
+	case `"` + string(hearth.Batch) + `"`:
+		return hearth.Batch, nil
+	case `"` + hearth.Interactive.String() + `"`, "null":
+		return hearth.Interactive, nil
+	}
+	return "", hearth.Invalid(param, "%s must be %s or %s", param, hearth.Interactive, hearth.Batch)
 }
 
 // optional reads a member of a body, nil if it is not there.

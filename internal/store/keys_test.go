@@ -23,7 +23,7 @@ func TestKeys(t *testing.T) {
 	k := hearth.Key{ID: "key-1", Hash: hearth.KeyHash{1, 2, 3}, Name: "이름", Label: "sk-myip-abc…xyz", Admin: true,
 		CreatedAt: time.UnixMilli(1_764_460_800_123).UTC(),
 		Models:    []string{"a/b", `odd"one`}, Providers: []string{"local-gpu"}, LocalOnly: true, EarlyHeaders: 1500 * time.Millisecond, Limit: 5_000_000_001,
-		LimitReset: hearth.Weekly, ExternalLimit: 2_000_000_003, Currency: "USD", NoContent: true,
+		LimitReset: hearth.Weekly, ExternalLimit: 2_000_000_003, Currency: "USD", NoContent: true, Class: hearth.Batch,
 		ExpiresAt: time.UnixMilli(1_864_460_800_321).UTC(), Owner: "주인"}
 	if err := s.InsertKey(t.Context(), k); err != nil {
 		t.Fatal(err)
@@ -82,6 +82,7 @@ func TestChangeKey(t *testing.T) {
 		"external":      {ExternalLimit: new(hearth.Nano(math.MaxInt64))},
 		"currency":      {Currency: new("EUR")},
 		"content":       {NoContent: new(false)},
+		"class":         {Class: new(hearth.Interactive)},
 		"all of it": {Models: &[]string{"x/y"}, Providers: &[]string{"beta"}, LocalOnly: new(true),
 			EarlyHeaders: new(time.Second), Limit: new(hearth.Nano(1)), LimitReset: new(hearth.Daily), ExternalLimit: new(hearth.Nano(2)), Currency: new("JPY")},
 		"nothing": {},
