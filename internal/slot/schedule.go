@@ -29,7 +29,7 @@ func (st *state) settle(now time.Time) {
 // grant gives the free places of a ready slot to those whose turn it is. A guest is served by the slot that it asked
 // for, if that can: guests is false while that is still to be seen.
 func (st *state) grant(p *place, guests bool) {
-	for p.state == hearth.SlotReady && p.inflight < p.places() && !st.withdrawn(p) {
+	for st.takes(p) {
 		r := st.head(p)
 		if r == nil || r.place != p && !guests {
 			return
@@ -118,6 +118,7 @@ func (st *state) turnOver(p *place, now time.Time) (ready bool) {
 			return false
 		}
 		st.move(p, hearth.SlotDraining, now, st.giveWayWhy(p))
+		st.await(p)
 	case hearth.SlotDraining:
 	default:
 		return false

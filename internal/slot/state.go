@@ -186,6 +186,8 @@ type place struct {
 	loads     uint64        // starts that came up
 	served    uint64        // leases given
 
+	rota
+
 	loading, stopping, draining, service learned // load, stop and drain times, and for how long a lease is out
 }
 

@@ -11,6 +11,11 @@ const paysOff = 10
 // lookedAt is up to how many of those who wait are asked one by one whether they can still be served in time.
 const lookedAt = 64
 
+// rota is what a place knows of turns.
+type rota struct {
+	awaited []*request // what its drain waits for
+}
+
 // turnEnds is when a ready slot begins to drain because r is waited for, as things stand.
 func (st *state) turnEnds(p, r *place, now time.Time) time.Time {
 	since := later(p.readyAt, r.demandedAt()) // from then on r waits for p alone
