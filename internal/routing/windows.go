@@ -1,4 +1,11 @@
-// Package routing knows what was measured at each endpoint lately: how often it answered, how soon and how fast.
+// Package routing orders external endpoints that tie on priority by Routing Cost: the price, the wait and the failed
+// tries of a good answer. And it knows what was measured at each endpoint lately: how often it answered, how soon and how
+// fast.
+//
+// A Router learns from each try (try.go, estimate.go), condenses what it knows into a snapshot per model (snapshot.go),
+// and orders a tier from the snapshot and the present load (cost.go, choice.go). It has no clock, no goroutine and no
+// random source: times and draws are its callers', so that a simulator can drive the code that serves. Windows holds the
+// percentiles and the uptime that are published.
 package routing
 
 import (
@@ -17,6 +24,7 @@ const (
 	Answered Outcome = iota
 	Failed           // the endpoint's fault
 	Limited          // it refused for its rate limit: neither up nor down
+	Unjudged         // the caller left, or it was the request's own fault: no sample for Windows
 )
 
 // Sample is one attempt at an endpoint that says something about it.
@@ -98,9 +106,9 @@ func follow(l *line, from []int) *Windows {
 	return w
 }
 
-// Add remembers a sample of endpoint i. An i that is no endpoint's is ignored.
+// Add remembers a sample of endpoint i. An i that is no endpoint's is ignored, and so is an Unjudged sample.
 func (w *Windows) Add(i int, s Sample) {
-	if i < 0 || i >= len(w.ends) {
+	if i < 0 || i >= len(w.ends) || s.Outcome == Unjudged {
 		return
 	}
 	at := s.At.Sub(w.began)

@@ -1,0 +1,330 @@
+package routing
+
+import (
+	"math"
+	"time"
+
+	"myip.co.kr/hearth"
+)
+
+const (
+	stickWithin = 1.03 // times the lowest cost
+	band        = 0.08 // over the lowest cost: endpoints within share most of the traffic
+	beyond      = 0.04 // the share falls by e with each so much beyond the band
+	negligible  = 0.6  // over the lowest cost: no share is left
+	crowded     = 0.7  // of the cap, from which on the share falls
+	tierUsual   = 40   // candidates of a tier that cost no allocation
+)
+
+// class is how good a candidate is before cost is looked at.
+type class uint8
+
+const (
+	usable   class = iota
+	flagged        // for its quality, but under its cap
+	full           // at its cap
+	cooling        // after a rate limit
+	halfOpen       // and nobody tries it
+	open
+	unknown
+)
+
+// option is one candidate of a tier.
+type option struct {
+	r     float64 // routing cost; what is full is dearer by the square of its load
+	load  float64 // requests under way over the cap
+	at    int32   // place in the tier
+	row   int32
+	class class
+}
+
+// before says whether o is to be tried before p.
+func (o *option) before(p *option) bool {
+	return o.class < p.class || o.class == p.class && o.r < p.r
+}
+
+// scene is a choice in the making.
+type scene struct {
+	v      *view
+	q      query
+	at     int64
+	opts   []option
+	lowest float64 // cost of the usable
+	armed  bool    // the session sticks to where its cache is
+}
+
+// Order puts the candidates of a tier (external, of one model and one priority) into the order in which they are to be
+// tried: the first place is drawn, the rest follow by ascending cost. It counts nothing: a request is known to the router
+// from Begin on. why, unless nil, is as long as the tier and gets the terms of each candidate, in the new order. It does
+// not allocate for up to 40 candidates.
+func (r *Router) Order(a *Ask, tier []hearth.Candidate, why []Terms, now time.Time) Decision {
+	var usual [tierUsual]option
+	opts := usual[:]
+	if len(tier) > len(opts) {
+		opts = make([]option, len(tier))
+	}
+	var s scene
+	d := r.pick(a, tier, opts[:len(tier)], &s, now)
+	if d.Place < 0 {
+		return d
+	}
+	if why != nil {
+		s.explain(a, tier, why, d)
+	}
+	s.arrange(tier, why, d)
+	return d
+}
+
+// Pick is Order without the order: it says which candidate has the first place.
+func (r *Router) Pick(a *Ask, tier []hearth.Candidate, now time.Time) Decision {
+	var usual [tierUsual]option
+	opts := usual[:]
+	if len(tier) > len(opts) {
+		opts = make([]option, len(tier))
+	}
+	var s scene
+	return r.pick(a, tier, opts[:len(tier)], &s, now)
+}
+
+func (r *Router) pick(a *Ask, tier []hearth.Candidate, opts []option, s *scene, now time.Time) Decision {
+	var k *market
+	for i := range tier {
+		if k = r.find(tier[i].Endpoint.Index).market; k != nil {
+			break
+		}
+	}
+	if k == nil {
+		return Decision{Place: -1, Endpoint: -1}
+	}
+	s.v, s.at, s.opts = k.view.Load(), r.nanos(now), opts
+	r.ask(a, k, s)
+	r.weigh(tier, k, s)
+	o, why, p := s.choose(a, draws(a.Draw^k.model.salt^uint64(tier[0].Endpoint.Priority)))
+	return Decision{Place: int(o.at), Endpoint: tier[o.at].Endpoint.Index, Reason: why, Share: p, Kappa: s.q.kappa, Snapshot: s.v.number}
+}
+
+// ask turns an Ask into what the terms need.
+func (r *Router) ask(a *Ask, k *market, s *scene) {
+	v, q := s.v, &s.q
+	*q = query{in: float64(max(a.In, 0)) * v.real, out: v.out, images: float64(max(a.Images, 0)), kappa: v.kappa, tools: a.Tools}
+	if a.Kappa > 0 {
+		q.kappa = min(a.Kappa, kappaMost)
+	}
+	if a.Session != 0 {
+		at := float64(s.at) / 1e9
+		if known, ok := r.sessions.find(a.Session, at); ok {
+			q.warm, q.prefix, q.trust = known.end, known.prefix, 1
+			if at-known.at > warmFor {
+				q.trust = fadingWeight
+			}
+			s.armed = (known.armed || a.Explicit) && q.trust == 1
+			q.out = (known.out + outPrior*v.out) / (known.n + outPrior)
+		}
+	}
+	if a.Out > 0 {
+		q.out = float64(a.Out)
+	}
+	if a.MaxTokens > 0 {
+		q.out = min(q.out, float64(a.MaxTokens))
+	}
+}
+
+// weigh finds the class and the cost of every candidate.
+func (r *Router) weigh(tier []hearth.Candidate, k *market, s *scene) {
+	s.lowest = math.Inf(1)
+	for i := range tier {
+		o := &s.opts[i]
+		p := r.find(tier[i].Endpoint.Index)
+		*o = option{at: int32(i), row: int32(p.row), class: unknown, r: math.Inf(1)}
+		if p.market != k {
+			continue
+		}
+		row := &s.v.rows[p.row]
+		n := float64(max(row.end.flight.Load(), 0))
+		o.load = n / row.cap
+		o.class = s.classOf(row, n)
+		o.r = s.v.cost(row, &s.q, n).R
+		switch o.class {
+		case usable:
+			s.lowest = min(s.lowest, o.r)
+		case full:
+			u := (n + 1) / row.cap
+			o.r *= u * u
+		}
+	}
+}
+
+func (s *scene) classOf(row *row, n float64) class {
+	e := row.end
+	if shut := e.shut.Load(); shut != 0 {
+		if s.at < shut || s.at < e.probe.Load() {
+			return open
+		}
+		return halfOpen
+	}
+	switch {
+	case s.at < e.cool.Load():
+		return cooling
+	case n+1 > row.cap:
+		return full
+	case row.flagged(&s.q):
+		return flagged
+	}
+	return usable
+}
+
+// choose finds the first place, why, and how likely that was.
+func (s *scene) choose(a *Ask, d draws) (*option, Reason, float64) {
+	best := &s.opts[0]
+	for i := range s.opts {
+		if s.opts[i].before(best) {
+			best = &s.opts[i]
+		}
+	}
+	switch {
+	case len(s.opts) == 1:
+		return best, Only, 1
+	case best.class == flagged:
+		return best, FlaggedOverflow, 1
+	case a.Retry:
+		return best, Retry, 1
+	case best.class > usable:
+		return best, Forced, 1
+	}
+	if o := s.stuck(); o != nil {
+		return o, Stick, 1
+	}
+	lost, why, odds := s.overdue(a)
+	if lost != nil && d.next() < odds {
+		return lost, why, odds + (1-odds)*s.part(lost)
+	}
+	return s.draw(best, lost, odds, d.next())
+}
+
+// stuck is where the session stays.
+func (s *scene) stuck() *option {
+	if !s.armed {
+		return nil
+	}
+	for i := range s.opts {
+		if o := &s.opts[i]; o.class == usable && s.v.rows[o.row].end == s.q.warm {
+			if o.r <= stickWithin*s.lowest {
+				return o
+			}
+			return nil
+		}
+	}
+	return nil
+}
+
+// overdue is the candidate that is to be tried for the sake of knowing it, if any: one whose breaker is half-open, else
+// the one that has waited for a try most times as long as it should. odds is how likely it is tried.
+func (s *scene) overdue(a *Ask) (found *option, why Reason, odds float64) {
+	if a.NoExplore || s.armed && s.present(s.q.warm) {
+		return nil, "", 0
+	}
+	most := 1.0
+	why, odds = Explore, s.v.explore
+	for i := range s.opts {
+		o := &s.opts[i]
+		if o.class == halfOpen {
+			if why != Probe || o.r < found.r {
+				found, why, odds = o, Probe, s.v.probe
+			}
+			continue
+		}
+		if o.class > flagged || why == Probe {
+			continue
+		}
+		row := &s.v.rows[o.row]
+		waits := math.Inf(1)
+		if sent := row.end.sent.Load(); sent != 0 {
+			limit := row.limit
+			if o.class == flagged {
+				limit = exploreSoon
+			}
+			waits = float64(s.at-sent) / 1e9 / limit
+		}
+		if waits > most || waits == most && (found == nil || o.r < found.r) {
+			found, most = o, waits
+		}
+	}
+	if found == nil {
+		odds = 0
+	}
+	return found, why, odds
+}
+
+func (s *scene) present(e *end) bool {
+	for i := range s.opts {
+		if o := &s.opts[i]; o.class != unknown && s.v.rows[o.row].end == e {
+			return true
+		}
+	}
+	return false
+}
+
+// weight is the share of a candidate, before it is divided by the sum.
+func (s *scene) weight(o *option) float64 {
+	if o.class != usable {
+		return 0
+	}
+	x := 0.0
+	if s.lowest > 0 {
+		x = o.r/s.lowest - 1
+	}
+	if x > negligible {
+		return 0
+	}
+	w := s.v.rows[o.row].ramp
+	if x <= band {
+		w *= math.Exp(-x / band)
+	} else {
+		w *= math.Exp(-1 - (x-band)/beyond)
+	}
+	if o.load > crowded {
+		w *= (1 - o.load) / (1 - crowded)
+	}
+	return w
+}
+
+// part is how likely a candidate is drawn by weight.
+func (s *scene) part(o *option) float64 {
+	sum := 0.0
+	for i := range s.opts {
+		sum += s.weight(&s.opts[i])
+	}
+	if sum <= 0 {
+		return 0
+	}
+	return s.weight(o) / sum
+}
+
+// draw takes a candidate by weight. lost is the one that exploration would have taken with the given odds.
+func (s *scene) draw(best, lost *option, odds, point float64) (*option, Reason, float64) {
+	sum := 0.0
+	for i := range s.opts {
+		sum += s.weight(&s.opts[i])
+	}
+	if !(sum > 0) {
+		return best, Share, 1 - odds
+	}
+	point *= sum
+	var last *option
+	for i := range s.opts {
+		o := &s.opts[i]
+		w := s.weight(o)
+		if w == 0 {
+			continue
+		}
+		last = o
+		if point -= w; point < 0 {
+			break
+		}
+	}
+	p := (1 - odds) * s.weight(last) / sum
+	if last == lost {
+		p += odds
+	}
+	return last, Share, p
+}

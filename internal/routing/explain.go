@@ -1,0 +1,109 @@
+package routing
+
+import (
+	"math"
+
+	"myip.co.kr/hearth"
+)
+
+// arrange moves the candidates into their order: the chosen one, then the others by class and cost. The terms, if there
+// are any, move along.
+func (s *scene) arrange(tier []hearth.Candidate, why []Terms, d Decision) {
+	opts := s.opts
+	first := opts[d.Place]
+	copy(opts[1:d.Place+1], opts[:d.Place])
+	opts[0] = first
+	for i := 2; i < len(opts); i++ { // tiers are short
+		o := opts[i]
+		j := i
+		for ; j > 1 && o.before(&opts[j-1]); j-- {
+			opts[j] = opts[j-1]
+		}
+		opts[j] = o
+	}
+	for i := range opts { // each cycle of the permutation in turn
+		if int(opts[i].at) == i {
+			continue
+		}
+		c, to := tier[i], i
+		var t Terms
+		if why != nil {
+			t = why[i]
+		}
+		for int(opts[to].at) != i {
+			from := int(opts[to].at)
+			tier[to], opts[to].at = tier[from], int32(to)
+			if why != nil {
+				why[to] = why[from]
+			}
+			to = from
+		}
+		tier[to], opts[to].at = c, int32(to)
+		if why != nil {
+			why[to] = t
+		}
+	}
+	tier[0].Reason = string(d.Reason)
+	for i := 1; i < len(tier); i++ {
+		tier[i].Reason = Ascending
+	}
+}
+
+// explain writes the terms of every candidate, in the order in which they were given.
+func (s *scene) explain(a *Ask, tier []hearth.Candidate, why []Terms, d Decision) {
+	odds := 0.0
+	var lost *option
+	drawn := d.Reason == Share || d.Reason == Explore || d.Reason == Probe
+	if drawn {
+		lost, _, odds = s.overdue(a)
+	}
+	sum := 0.0
+	for i := range s.opts {
+		sum += s.weight(&s.opts[i])
+	}
+	for i := range s.opts {
+		o, w := &s.opts[i], &why[i]
+		*w = Terms{Endpoint: tier[i].Endpoint.Index}
+		if o.class == unknown {
+			continue
+		}
+		s.terms(o, w)
+		switch {
+		case drawn:
+			if sum > 0 {
+				w.Share = (1 - odds) * s.weight(o) / sum
+			}
+			if o == lost {
+				w.Share += odds
+			}
+		case i == d.Place:
+			w.Share = 1
+		}
+	}
+}
+
+// terms fills in what does not depend on the other candidates.
+func (s *scene) terms(o *option, w *Terms) {
+	row := &s.v.rows[o.row]
+	n := max(row.end.flight.Load(), 0)
+	t := s.v.cost(row, &s.q, float64(n))
+	w.Cost, w.Cached, w.TTFT, w.Rest = t.Cost, t.cached, t.ttft, t.rest
+	w.Tries, w.InFlight, w.Errors, w.Limits, w.BadTools = row.tries, int(n), row.errors, row.limits, row.bad
+	if !math.IsInf(row.cap, 1) {
+		w.Cap, w.Load = row.cap, float64(n+1)/row.cap
+	}
+	if !math.IsInf(row.knee, 1) {
+		w.Knee = row.knee
+	}
+	w.Flagged, w.New = row.flagged(&s.q), row.fresh
+	switch {
+	case o.class == open:
+		w.Standing = Open
+	case o.class == halfOpen:
+		w.Standing = HalfOpen
+	case s.at < row.end.cool.Load():
+		w.Standing = Cooling
+	default:
+		w.Standing = InUse
+	}
+}

@@ -1,0 +1,205 @@
+package routing
+
+import (
+	"cmp"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"myip.co.kr/hearth"
+)
+
+// Options are the operator's settings. The zero value is the defaults.
+type Options struct {
+	// Kappa is the value of time, without a unit: at a model's typical endpoint waiting costs that part of the typical
+	// price. 0 = 0.35; 1 for people who wait, 0.05 for batches. An endpoint twice as fast may cost about that part more.
+	Kappa float64
+	// Kappas are those of single models, by their ids.
+	Kappas map[string]float64
+	// TimeValue is what an hour of waiting costs where the median price is 0, in the billing currency; 0 = 0.36.
+	TimeValue float64
+	// Explore is the part of a model's first attempts that goes to endpoints for the sake of knowing them, 0 = 0.03,
+	// negative = none.
+	Explore float64
+}
+
+const (
+	defaultKappa     = 0.35
+	kappaMost        = 100.0
+	defaultTimeValue = 0.36
+	defaultExplore   = 0.03
+)
+
+// kappa is the value of time of a model.
+func (o *Options) kappa(model string) float64 {
+	return min(max(cmp.Or(o.Kappas[model], o.Kappa, defaultKappa), 0), kappaMost)
+}
+
+// Router orders the external endpoints of a catalog and learns how they do. It is safe for concurrent use. Without
+// Refresh it orders by what was known at first.
+type Router struct {
+	*memory
+	opt     Options
+	places  []place // by Endpoint.Index
+	markets []*market
+}
+
+// memory is what the routers of one configuration after another share.
+type memory struct {
+	began    time.Time
+	sessions sessions
+	open     atomic.Int64 // endpoints whose breaker is not closed
+}
+
+// place is where an endpoint is found; market is nil for one that the router does not know.
+type place struct {
+	market *market
+	row    int
+}
+
+// market is the external endpoints of one model in one catalog.
+type market struct {
+	model *model
+	ends  []*end // rows of the view stand in their order
+	sells []sells
+	kappa float64
+	view  atomic.Pointer[view]
+
+	mu     sync.Mutex // held while a view is made
+	copies []estimate // scratch
+}
+
+// sells is what the catalog says of an endpoint.
+type sells struct {
+	endpoint *hearth.Endpoint
+	lists    []list
+}
+
+// model is what is learned of a model besides its endpoints.
+type model struct {
+	id   string
+	salt uint64
+	news atomic.Bool // something happened since the last view
+	used atomic.Int64
+
+	_        [64]byte
+	firsts   atomic.Int64 // first attempts
+	explored atomic.Int64 // of them those made for the sake of knowing
+	_        [64]byte
+
+	mu sync.Mutex
+	means
+	counted, paid int64   // of firsts and explored, in the budget already
+	budget        float64 // tries for the sake of knowing that may be made
+	load          float64 // requests under way, mean of some seconds
+	views         uint64
+}
+
+// end is an endpoint that is learned of. Routers that follow one another share those that are in both of their catalogs.
+// What every request reads and writes stands apart from the rest, and no two endpoints share a cache line of it.
+type end struct {
+	id string
+
+	_      [64]byte
+	flight atomic.Int64 // requests under way
+	cool   atomic.Int64 // left alone up to then, for it met a rate limit
+	shut   atomic.Int64 // the breaker is open up to then, half-open from then on; 0 = closed
+	probe  atomic.Int64 // a request finds out whether it has recovered, up to then
+	sent   atomic.Int64 // when the last request was sent, 0 = never
+	_      [64]byte
+
+	mu sync.Mutex
+	estimate
+	waiting waiting
+	jitter  draws
+}
+
+// waiting are the requests whose first token is awaited.
+type waiting struct {
+	n        float64
+	since    float64 // sum of the times at which they were sent
+	expected float64 // sum of the seconds that they were expected to wait
+}
+
+// overdue is by how many seconds in all they have waited longer than expected.
+func (w *waiting) overdue(now float64) float64 { return max(w.n*now-w.since-w.expected, 0) }
+
+// NewRouter makes a router that knows nothing yet. Its times are counted from now.
+func NewRouter(c *hearth.Catalog, o Options, now time.Time) *Router {
+	from := make([]int, len(c.Endpoints))
+	for i := range from {
+		from[i] = -1
+	}
+	return newRouter(c, o, &memory{began: now}, nil, from, now)
+}
+
+// Next makes the router of a newer catalog. Endpoint i of it is endpoint from[i] of the present one, with all that is
+// known of it; with -1 nothing is. What comes of requests that the present router has sent is known to both.
+func (r *Router) Next(c *hearth.Catalog, from []int, o Options, now time.Time) *Router {
+	return newRouter(c, o, r.memory, r, from, now)
+}
+
+func newRouter(c *hearth.Catalog, o Options, mem *memory, before *Router, from []int, now time.Time) *Router {
+	r := &Router{memory: mem, opt: o, places: make([]place, len(c.Endpoints))}
+	known := map[string]*model{}
+	if before != nil {
+		for _, k := range before.markets {
+			known[k.model.id] = k.model
+		}
+	}
+	for _, m := range c.Models {
+		k := &market{kappa: o.kappa(m.ID)}
+		for _, e := range m.Endpoints {
+			if e.Local() {
+				continue
+			}
+			r.places[e.Index] = place{k, len(k.ends)}
+			k.sells = append(k.sells, sells{endpoint: e})
+			k.ends = append(k.ends, before.end(from[e.Index], e))
+		}
+		if len(k.ends) == 0 {
+			continue
+		}
+		if k.model = known[m.ID]; k.model == nil {
+			k.model = newModel(m.ID)
+		}
+		r.markets = append(r.markets, k)
+		r.refresh(k, now)
+	}
+	return r
+}
+
+// end is endpoint i of the router, or a new one. A nil router has none.
+func (r *Router) end(i int, e *hearth.Endpoint) *end {
+	if r != nil && i >= 0 && i < len(r.places) && r.places[i].market != nil {
+		p := r.places[i]
+		return p.market.ends[p.row]
+	}
+	return &end{id: e.ID, jitter: draws(Seed(e.ID))}
+}
+
+func newModel(id string) *model {
+	m := &model{id: id, salt: Seed(id), budget: 1}
+	m.news.Store(true)
+	return m
+}
+
+// find is the place of an endpoint by its index; its market is nil if the router does not know it.
+func (r *Router) find(endpoint int) place {
+	if endpoint < 0 || endpoint >= len(r.places) {
+		return place{}
+	}
+	return r.places[endpoint]
+}
+
+// nanos and secs are a time on the router's clock.
+func (m *memory) nanos(now time.Time) int64  { return max(int64(now.Sub(m.began)), 1) }
+func (m *memory) secs(now time.Time) float64 { return float64(m.nanos(now)) / 1e9 }
+
+func toNanos(secs float64) int64 {
+	if secs <= 0 {
+		return 0
+	}
+	return int64(min(secs*1e9, math.MaxInt64/2))
+}

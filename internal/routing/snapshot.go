@@ -1,0 +1,244 @@
+package routing
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// view is what is known of a model's endpoints, condensed for choosing. It is never changed.
+type view struct {
+	number  uint64
+	at      float64
+	rows    []row
+	in, out float64 // mean tokens of a prompt and of an answer
+	real    float64 // tokens of a prompt per token estimated
+	kappa   float64
+	unit    float64 // what an answer of mean length costs at the median, in the billing currency
+	lambda  float64 // what a second of waiting costs, at a kappa of one
+	explore float64 // how likely a first attempt is made for the sake of knowing, if there is anything to know
+	probe   float64 // likewise if what is to be known is whether an endpoint has recovered
+}
+
+// row is an endpoint in a view.
+type row struct {
+	end                *end
+	lists              []list
+	adjust             float64 // what answers cost over what the lists say
+	hit, cold, written float64 // cached of what could be, cached of a prompt that is new, written of what is not cached
+	levels
+	perTTFT, perRest float64 // slower per further request under way
+	knee, perQueued  float64 // requests served at once (infinite if not known), seconds per request beyond
+	cap              float64 // requests under way; infinite if none is known
+	fail0, fail1     float64 // cost of failed tries: fail0 + kappa·fail1
+	tries            float64 // per good answer
+	bad              float64 // rate of broken tool calls
+	ramp             float64 // part of its share
+	limit            float64 // seconds without a try after which it is overdue
+	errors, limits   float64 // rates
+	priority         int
+	flaggedTools     bool
+	flaggedAll       bool
+	fresh            bool // nothing was measured
+}
+
+const (
+	viewEvery = 5 * time.Second  // without news, while it was used lately
+	viewIdle  = 60 * time.Second // without use
+	usedFor   = 20 * time.Minute
+
+	exploreSoon  = 60.0  // seconds
+	exploreLate  = 600.0 // seconds, of an endpoint that has no chance
+	noChance     = 1.3   // times the lowest cost
+	exploreHaste = 2.0   // the budget is used up that much faster than it grows
+	budgetMost   = 3.0   // tries
+	loadHalf     = 15.0  // seconds
+)
+
+// Refresh makes the views of the models anew where something has happened since the last one, or where time has. It is
+// to be called every 250 ms or so, by one caller; what happened in between is not known to Order, but for the requests
+// under way and rate limits.
+func (r *Router) Refresh(now time.Time) {
+	at := r.nanos(now)
+	for _, k := range r.markets {
+		age := at - toNanos(k.view.Load().at)
+		used := at-k.model.used.Load() < int64(usedFor)
+		if k.model.news.Swap(false) || age >= int64(viewIdle) || used && age >= int64(viewEvery) || age < 0 {
+			r.refresh(k, now)
+		}
+	}
+}
+
+// refresh makes the view of one model.
+func (r *Router) refresh(k *market, now time.Time) {
+	at := r.secs(now)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	v := &view{at: at, rows: make([]row, len(k.ends)), kappa: k.kappa}
+	mean := k.model.condense(at, v, &r.opt)
+	overdue := k.collect(at)
+	typ := k.typical(v.out)
+	r.review(k, at)
+	for i := range k.ends {
+		if s := &k.sells[i]; s.lists == nil || !sameHours(s.endpoint) {
+			s.lists = listsAt(s.endpoint, now)
+		}
+		v.rows[i].fill(k, i, at, typ, overdue[i])
+	}
+	v.value(&r.opt, typ, mean)
+	for i := range v.rows {
+		v.rows[i].fails(&k.copies[i], v)
+	}
+	v.limits(typ, mean)
+	k.view.Store(v)
+}
+
+// collect copies what is known of the endpoints, faded to now, and says for each by how much its waiting requests are
+// overdue.
+func (k *market) collect(at float64) (overdue []float64) {
+	k.copies = slices.Grow(k.copies[:0], len(k.ends))[:len(k.ends)]
+	overdue = make([]float64, len(k.ends))
+	load := 0.0
+	for i, e := range k.ends {
+		e.mu.Lock()
+		e.both(at)
+		k.copies[i] = e.estimate
+		overdue[i] = e.waiting.overdue(at)
+		e.mu.Unlock()
+		load += float64(e.flight.Load())
+	}
+	m := k.model
+	m.mu.Lock()
+	f := math.Exp2(-max(at-k.seen(), 0) / loadHalf)
+	m.load = f*m.load + (1-f)*load
+	m.mu.Unlock()
+	return overdue
+}
+
+// seen is when the last view was made.
+func (k *market) seen() float64 {
+	if v := k.view.Load(); v != nil {
+		return v.at
+	}
+	return 0
+}
+
+// typical are the model's usual numbers.
+func (k *market) typical(out float64) typical {
+	var ttft, decode []float64
+	for i := range k.copies {
+		s := &k.copies[i].Slow
+		if s.First >= 3 && s.Scale > 0 {
+			ttft = append(ttft, s.TTFT/s.Scale)
+		}
+		if s.Answers >= 3 && s.Tokens > 0 && s.Secs > 0 {
+			decode = append(decode, s.Secs/s.Tokens)
+		}
+	}
+	return typical{ttft: max(median(ttft, startTTFT), 1e-3), decode: max(median(decode, startDecode), 1e-6), out: out}
+}
+
+// median is the middle of xs, or what it is if there are none. It sorts xs.
+func median(xs []float64, none float64) float64 {
+	if len(xs) == 0 {
+		return none
+	}
+	slices.Sort(xs)
+	return (xs[(len(xs)-1)/2] + xs[len(xs)/2]) / 2
+}
+
+// fill is what can be said of an endpoint without the others' prices.
+func (r *row) fill(k *market, i int, at float64, typ typical, overdue float64) {
+	e := &k.copies[i]
+	r.end, r.lists, r.priority = k.ends[i], k.sells[i].lists, k.sells[i].endpoint.Priority
+	e.Warm.fade(at, halfLong)
+	e.Cold.fade(at, halfLong)
+	e.Written.fade(at, halfLong)
+	r.hit = min(e.Warm.rate(firstHit, cachePrior), 1)
+	r.cold = min(e.Cold.rate(0, cachePrior), 1)
+	r.written = min(e.Written.rate(0, cachePrior), 1)
+	r.adjust = e.adjust()
+	r.levels = e.levels(typ, overdue)
+	e.TTFTSlope.fade(at)
+	e.RestSlope.fade(at)
+	r.perTTFT, r.perRest = e.TTFTSlope.per(1), e.RestSlope.per(0.5)
+	r.knee = math.Inf(1)
+	if kn := e.Knee.value(at); kn > 0 {
+		r.knee, r.perQueued = kn, e.service(r.slowTTFT+typ.out*r.slowDecode)/kn
+	}
+	r.cap = e.Limit.at(at, e.perSecond())
+	r.errors, r.limits = e.errorRate(), e.limitRate()
+	e.Tools.fade(at, halfLong)
+	r.bad = e.Tools.rate(firstBad, priorTries)
+	r.ramp = 1
+	if e.Breaker.Ramp > 0 {
+		r.ramp = e.Breaker.Ramp
+	}
+	r.flaggedTools, r.flaggedAll, r.fresh = e.Flag.Tools, e.Flag.Benchmark, e.Tried == 0
+}
+
+// perSecond is how many requests the endpoint gets a second.
+func (e *estimate) perSecond() float64 { return e.Slow.Sent * math.Ln2 / halfSlow }
+
+// adjust is what answers cost over what the lists say they cost.
+func (e *estimate) adjust() float64 {
+	if e.Bills.Of <= 0 {
+		return 1
+	}
+	return min(max(e.Bills.Part/e.Bills.Of, 0.2), 5)
+}
+
+// value finds what the model's answers cost at the median, and from that what a second is worth. Seconds of cheap models
+// are cheap: one kappa does for all. Where answers cost nothing, the operator says what an hour is worth.
+func (v *view) value(o *Options, typ typical, mean query) {
+	prices := make([]float64, len(v.rows))
+	for i := range v.rows {
+		prices[i] = v.rows[i].price(&mean, mean.cached(&v.rows[i]))
+	}
+	v.unit = median(prices, 0)
+	wait := typ.ttft + v.out*typ.decode
+	if v.unit <= 0 {
+		hour := o.TimeValue
+		if hour <= 0 {
+			hour = defaultTimeValue
+		}
+		v.unit = hour / 3600 * wait / max(v.kappa, 1e-3)
+	}
+	v.lambda = v.unit / wait
+}
+
+// fails is what failed tries and rate limits add to an answer.
+func (r *row) fails(e *estimate, v *view) {
+	r.tries = 1 / (1 - min(r.errors+r.limits, 0.95))
+	failTime, limitTime := e.FailTime, e.LimitTime
+	if failTime == 0 {
+		failTime = startFailTime
+	}
+	if limitTime == 0 {
+		limitTime = startLimit
+	}
+	penalty := limitPenalty * (1 + r.limits/limitOften) * v.unit
+	r.fail0 = r.tries * (r.errors*errorPenalty*v.unit + r.limits*penalty)
+	r.fail1 = r.tries * (r.errors*(v.lambda*firstWeight*failTime+errorPenalty*v.unit) +
+		r.limits*(v.lambda*firstWeight*limitTime+penalty))
+}
+
+// limits says after which time each endpoint is overdue for a try: later, if even a favourable surprise would not make
+// it worth its price.
+func (v *view) limits(typ typical, mean query) {
+	mean.kappa = v.kappa
+	for i := range v.rows {
+		r := &v.rows[i]
+		lowest := math.Inf(1)
+		for j := range v.rows {
+			if o := &v.rows[j]; o.priority == r.priority {
+				lowest = min(lowest, v.cost(o, &mean, o.flight).R)
+			}
+		}
+		hopeful := r.price(&mean, mean.cached(r)) + v.kappa*v.lambda*(firstWeight*typ.ttft/2+v.out*typ.decode/2)
+		r.limit = exploreSoon
+		if hopeful > noChance*lowest {
+			r.limit = exploreLate
+		}
+	}
+}
