@@ -31,6 +31,8 @@ type commands struct {
 	Records recordsCmd `cmd:"" help:"Export the records of requests, and check every bill."`
 	Prices  pricesCmd  `cmd:"" help:"Print what callers pay, and compare with published price lists."`
 
+	Simulate simulateCmd `cmd:"" help:"Try out in virtual time how a traffic would be served."`
+
 	Slots   slotsCmd   `cmd:"" group:"Slots of a running gateway" help:"Show what the slots do."`
 	Logs    logsCmd    `cmd:"" group:"Slots of a running gateway" help:"Print what a slot's engine wrote."`
 	Wake    wakeCmd    `cmd:"" group:"Slots of a running gateway" help:"Start a slot's engine."`

@@ -13,11 +13,16 @@ type progress struct{ bar *progressbar.ProgressBar }
 // progressOf shows progress on w, unless w is no terminal or what the command prints goes to one too: there the two would
 // run into each other.
 func progressOf(w, out io.Writer, what string, rows int) progress {
+	return progressIn(w, out, what, rows, "records")
+}
+
+// progressIn is progressOf for things that are no records.
+func progressIn(w, out io.Writer, what string, rows int, things string) progress {
 	if !screenOf(w).terminal || screenOf(out).terminal {
 		return progress{}
 	}
 	return progress{progressbar.NewOptions(rows, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
-		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("records"),
+		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString(things),
 		progressbar.OptionSetPredictTime(true), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())}
 }
 

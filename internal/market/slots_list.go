@@ -27,35 +27,35 @@ func SlotScenarios() []SlotScenario {
 }
 
 // slotList has a line for each scenario: shares of the models in per cent, arrivals, load in per cent, load times and
-// budgets in seconds, who else serves, keys.
+// budgets in seconds, whether the GPU is alone, keys.
 const slotList = `
-50/50       poisson 30 15      60        alone    4
-50/50       poisson 60 5       30        alone    4
-50/50       poisson 60 15      60        alone    4
-50/50       poisson 60 60      120       alone    4
-50/50       poisson 90 15      60        alone    4
-50/50       poisson 60 5       120       alone    1
-80/20       poisson 60 15      60        alone    4
-95/5        poisson 60 15      60        alone    4
-40/30/30    poisson 60 15      120       alone    4
-70/20/10    poisson 30 5/15/60 120       alone    4
-25/25/25/25 poisson 60 5       60        alone    4
-50/50       poisson 60 15      30/60/120 alone    6
-50/50       burst8  30 15      60        alone    4
-50/50       burst8  60 15      60        alone    4
-50/50       burst8  60 60      120       alone    4
-40/30/30    burst8  60 15      120       alone    4
-40/30/20/10 burst8  30 5       30        alone    4
-50/50       poisson 60 15      60        alone    8-greedy
-50/50       burst8  90 5       30        alone    8-greedy
-50/50       poisson 30 15      60        fallback 4
-50/50       poisson 60 15      60        fallback 4
-50/50       poisson 60 60      30        fallback 4
-90/10       poisson 60 60      30        fallback 4
-50/50       burst8  60 15      60        fallback 4
-40/30/30    burst8  60 60      60        fallback 4
-25/25/25/25 poisson 90 15      30        fallback 8-greedy
-50/50       burst8  90 60      120       fallback 4
+50:50       poisson 30 15      60        alone    4
+50:50       poisson 60 5       30        alone    4
+50:50       poisson 60 15      60        alone    4
+50:50       poisson 60 60      120       alone    4
+50:50       poisson 90 15      60        alone    4
+50:50       poisson 60 5       120       alone    1
+80:20       poisson 60 15      60        alone    4
+95:5        poisson 60 15      60        alone    4
+40:30:30    poisson 60 15      120       alone    4
+70:20:10    poisson 30 5:15:60 120       alone    4
+25:25:25:25 poisson 60 5       60        alone    4
+50:50       poisson 60 15      30:60:120 alone    6
+50:50       burst8  30 15      60        alone    4
+50:50       burst8  60 15      60        alone    4
+50:50       burst8  60 60      120       alone    4
+40:30:30    burst8  60 15      120       alone    4
+40:30:20:10 burst8  30 5       30        alone    4
+50:50       poisson 60 15      60        alone    8-greedy
+50:50       burst8  90 5       30        alone    8-greedy
+50:50       poisson 30 15      60        fallback 4
+50:50       poisson 60 15      60        fallback 4
+50:50       poisson 60 60      30        fallback 4
+90:10       poisson 60 60      30        fallback 4
+50:50       burst8  60 15      60        fallback 4
+40:30:30    burst8  60 60      60        fallback 4
+25:25:25:25 poisson 90 15      30        fallback 8-greedy
+50:50       burst8  90 60      120       fallback 4
 `
 
 // parseSlots reads a line of slotList, which must be right.
@@ -88,7 +88,7 @@ func parseSlots(line string) SlotScenario {
 
 func numbers(text string) []int {
 	var list []int
-	for _, t := range strings.Split(text, "/") {
+	for _, t := range strings.Split(text, ":") {
 		n := 0
 		if _, err := fmt.Sscanf(t, "%d", &n); err != nil {
 			panic(err)

@@ -32,6 +32,11 @@ var slotPolicies = []struct {
 	{PolicyAlways, true, func(w *world) policy { return newScheduler(w, slot.VotesAlways) }},
 }
 
+// SlotPolicies are the names of all policies, in the order in which they are shown.
+func SlotPolicies() []string {
+	return []string{PolicyHearth, PolicyFIFO, PolicyNoAgeing, PolicyClairvoyant, PolicyNever, PolicyAlways}
+}
+
 // SlotResult is what became of one scenario.
 type SlotResult struct {
 	Name     string                 `json:"name"`

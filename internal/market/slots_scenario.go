@@ -53,7 +53,7 @@ const (
 
 // Bounds of what can be simulated in reasonable time and memory.
 const (
-	maxSlotModels   = 16
+	MaxSlotModels   = 16
 	maxSlotKeys     = 1000
 	maxSlotRequests = 1_000_000
 )
@@ -61,8 +61,8 @@ const (
 // Check says what is wrong with a scenario, nil = nothing.
 func (s *SlotScenario) Check() error {
 	switch {
-	case len(s.Models) < 1 || len(s.Models) > maxSlotModels:
-		return fmt.Errorf("a scenario has between 1 and %d models, not %d", maxSlotModels, len(s.Models))
+	case len(s.Models) < 1 || len(s.Models) > MaxSlotModels:
+		return fmt.Errorf("a scenario has between 1 and %d models, not %d", MaxSlotModels, len(s.Models))
 	case !(s.Load > 0 && s.Load <= 10):
 		return fmt.Errorf("the load is more than 0 and at most 10, not %v", s.Load)
 	case !(s.Burst >= 1 && s.Burst <= 1000):
@@ -115,13 +115,19 @@ func (s *SlotScenario) even() bool {
 	return len(s.Models) == 2 && math.Abs(s.Models[0].Share-0.5) < 1e-6
 }
 
+// LoadOf is the load that so many requests per second are.
+func (s *SlotScenario) LoadOf(rate float64) float64 { return rate * s.work() }
+
 // rate is how many requests come per second.
-func (s *SlotScenario) rate() float64 {
-	work := 0.0 // of one request, in seconds of the GPU
+func (s *SlotScenario) rate() float64 { return s.Load / s.work() }
+
+// work is what one request is of the GPU's time, in seconds.
+func (s *SlotScenario) work() float64 {
+	work := 0.0
 	for _, m := range s.Models {
 		work += m.Share * m.Service.Seconds() / float64(m.Concurrency)
 	}
-	return s.Load / work
+	return work
 }
 
 // longest is the longest budget.
