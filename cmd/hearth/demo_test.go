@@ -271,13 +271,14 @@ func TestDemo_SecondSignal(t *testing.T) {
 		}
 	}
 	b, err := io.ReadAll(resp.Body)
+	took := time.Since(began)
 	if err != nil || !strings.Contains(string(b), `"finish_reason":"error"`) || !strings.HasSuffix(string(b), "data: [DONE]\n\n") {
 		t.Errorf("the stream ends with %.300q, %v", b[max(0, len(b)-300):], err)
 	}
 	if err := d.end(); err != nil {
 		t.Errorf("exit: %v", err)
 	}
-	if took := time.Since(began); took > 4500*time.Millisecond {
+	if took > 4500*time.Millisecond {
 		t.Errorf("the second signal did not end the grace of 5 s: %s", took)
 	}
 }

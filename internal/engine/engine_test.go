@@ -223,18 +223,14 @@ func TestEngineTime(t *testing.T) {
 		eventually(t, "all have left", func() bool { return e.Stats() == Stats{Total: 3, Cancelled: 3} })
 	})
 	t.Run("a client that leaves a stream ends it at once", func(t *testing.T) {
-		e := New(Config{Model: "m", TokensPerSecond: 20})
+		e := New(Config{Model: "m", TokensPerSecond: 0.001}) // the next token would find out in a quarter of an hour
 		c := client{t: t, base: serveOn(t, e)}
 		res, err := c.do(t.Context(), http.MethodPost, "/v1/chat/completions", chatBody(`"stream":true,"ignore_eos":true`))
 		if err != nil {
 			t.Fatal(err)
 		}
 		res.Body.Close()
-		begin := time.Now()
 		eventually(t, "it is counted", func() bool { return e.Stats() == Stats{Total: 1, Cancelled: 1} })
-		if took := time.Since(begin); took > time.Second {
-			t.Errorf("it took %v", took)
-		}
 	})
 }
 
