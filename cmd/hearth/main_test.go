@@ -49,7 +49,7 @@ func (s suite) Run() int {
 }
 
 // patience bounds everything that a test waits for.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // TestScripts runs testdata/*.txtar. Beside testscript's own commands they have:
 //

@@ -30,7 +30,7 @@ func (w *world) series(t *testing.T, prefix string) map[string]string {
 // counted waits until every request that was answered is counted, which comes after its last byte.
 func (w *world) counted(t *testing.T) {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(time.Minute)
 	for tick := time.NewTicker(time.Millisecond); w.series(t, "hearth_requests_in_flight")[""] != "0"; {
 		select {
 		case <-tick.C:

@@ -20,7 +20,7 @@ import (
 func TestServer_SlotEvents(t *testing.T) {
 	t.Parallel()
 	w := startWorld(t, "")
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.base+"/api/v1/slots/events", nil)
 	if err != nil {

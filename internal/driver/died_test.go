@@ -49,7 +49,7 @@ func TestDied(t *testing.T) {
 	}
 	select {
 	case <-p.Died():
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("its death is not seen")
 	}
 	select {
@@ -82,7 +82,7 @@ func TestDiedBeforeItWasReady(t *testing.T) {
 	}
 	select {
 	case <-p.Died():
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("it has exited and not died")
 	}
 }

@@ -104,7 +104,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	for !is() {
 		select {
 		case <-tick.C:
@@ -132,7 +132,7 @@ func exited(t *testing.T, e slot.Engine) string {
 	select {
 	case <-e.Exited():
 		return e.ExitError().Error()
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the exit is not seen")
 		return ""
 	}

@@ -47,7 +47,7 @@ func TestTagOfAProcess(t *testing.T) {
 	var r reader
 	for range 50 {
 		pid := tagged(t, engineMode+"=1")
-		name, far := strconv.Itoa(pid), time.Now().Add(20*time.Second)
+		name, far := strconv.Itoa(pid), time.Now().Add(time.Minute)
 		if p, err := r.settled(name, pid, far); err != nil || p.dead || p.tag != "D/s" {
 			t.Fatalf("just started: %+v, %v", p, err)
 		}
@@ -117,7 +117,7 @@ func quick(t *testing.T, pid int) proc {
 	select {
 	case p := <-done:
 		return p
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("it is waited for")
 		return proc{}
 	}

@@ -85,7 +85,7 @@ func (b *books) end(t testing.TB) {
 	if b.Ledger == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := errors.Join(b.Ledger.Close(ctx), b.journal.Close(), b.store.Close()); err != nil {
 		t.Errorf("close: %v", err)
@@ -108,7 +108,7 @@ func (b *books) crash(t *testing.T) {
 // waitFor asks again and again until ok.
 func waitFor(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline, tick := time.After(30*time.Second), time.NewTicker(10*time.Millisecond)
+	deadline, tick := time.After(time.Minute), time.NewTicker(10*time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
 		select {

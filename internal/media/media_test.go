@@ -254,7 +254,7 @@ func TestFetch_Memory(t *testing.T) {
 		done <- err
 	}()
 	<-entered
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(time.Minute)
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for f.held.Load() != 3000 {

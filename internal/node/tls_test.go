@@ -129,7 +129,7 @@ func gateway(t *testing.T, url, ca string) (*Client, *hearth.Slot) {
 // until asks again and again: real sockets take their own time.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	limit, tick := time.After(15*time.Second), time.NewTicker(5*time.Millisecond)
+	limit, tick := time.After(time.Minute), time.NewTicker(5*time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
 		select {

@@ -247,7 +247,7 @@ func TestAborted_Sockets(t *testing.T) {
 			}
 			leave()
 			var g *hearth.Generation
-			end := time.After(20 * time.Second)
+			end := time.After(time.Minute)
 			for tick := time.NewTicker(10 * time.Millisecond); g == nil; {
 				select {
 				case <-tick.C:

@@ -277,7 +277,7 @@ func TestCallerLeavesOnTheWire(t *testing.T) {
 			}
 			select {
 			case <-p.closed:
-			case <-time.After(10 * time.Second):
+			case <-time.After(30 * time.Second):
 				t.Error("the upstream was not told")
 			}
 		})

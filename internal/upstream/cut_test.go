@@ -177,7 +177,7 @@ func TestHTTP2(t *testing.T) {
 		}
 		select {
 		case <-gone:
-		case <-time.After(10 * time.Second):
+		case <-time.After(30 * time.Second):
 			t.Error("the upstream was not told")
 		}
 	})

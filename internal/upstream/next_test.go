@@ -48,7 +48,7 @@ func (p *peer) ended(t *testing.T, n int) {
 	for range n {
 		select {
 		case <-p.closed:
-		case <-time.After(10 * time.Second):
+		case <-time.After(30 * time.Second):
 			t.Fatal("a connection is still open")
 		}
 	}

@@ -42,7 +42,7 @@ func TestBodyComesBack(t *testing.T) {
 			}
 			select {
 			case <-done:
-			case <-time.After(10 * time.Second):
+			case <-time.After(30 * time.Second):
 				t.Fatal("the body never came back")
 			}
 			rt.CloseIdleConnections()

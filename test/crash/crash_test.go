@@ -154,8 +154,8 @@ func (g *gateway) end() {
 	}
 	select {
 	case <-g.done:
-	case <-time.After(30 * time.Second):
-		g.t.Fatal("the gateway did not end within 30 s")
+	case <-time.After(time.Minute):
+		g.t.Fatal("the gateway did not end within a minute")
 	}
 	if code := g.cmd.ProcessState.ExitCode(); code != 0 {
 		g.t.Errorf("the gateway ended with code %d", code)

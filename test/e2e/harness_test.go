@@ -210,9 +210,9 @@ func (g *gateway) run() {
 		_ = cmd.Process.Signal(syscall.SIGTERM) // gone already in some tests
 		select {
 		case <-done:
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			_ = cmd.Process.Kill()
-			g.t.Errorf("the gateway did not end within 20 s of SIGTERM")
+			g.t.Errorf("the gateway did not end within a minute of SIGTERM")
 		}
 		if g.t.Failed() {
 			g.t.Logf("log:\n%s", g.log)
@@ -240,7 +240,7 @@ func (g *gateway) run() {
 // until asks again and again until ok: real processes take their own time.
 func (g *gateway) until(what string, ok func() bool) {
 	g.t.Helper()
-	limit := time.After(15 * time.Second)
+	limit := time.After(time.Minute)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
@@ -258,7 +258,7 @@ func (g *gateway) end() int {
 	select {
 	case err := <-g.done:
 		g.done <- err
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		g.t.Fatalf("the gateway is still running\nlog:\n%s", g.log)
 	}
 	return g.cmd.ProcessState.ExitCode()

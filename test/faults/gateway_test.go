@@ -157,8 +157,8 @@ func start(t testing.TB, s setup) *gateway {
 			if err != nil {
 				t.Errorf("the gateway ended with %v", err)
 			}
-		case <-time.After(30 * time.Second):
-			t.Error("the gateway did not end within 30 s")
+		case <-time.After(patience):
+			t.Error("the gateway did not end")
 		}
 		for what, text := range map[string]string{
 			"a provider's key": primaryKey, "a caller's key": g.user, "the prompt": "count to twenty", "an answer": "one two three",

@@ -121,7 +121,7 @@ func serve(t *testing.T, m gguf.Model, args ...string) *process {
 
 func (p *process) until(what string, ok func() bool) {
 	p.t.Helper()
-	limit := time.After(20 * time.Second)
+	limit := time.After(time.Minute)
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
@@ -140,7 +140,7 @@ func (p *process) end() int {
 	p.t.Helper()
 	select {
 	case <-p.done:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		p.t.Fatal("the server goes on")
 	}
 	return p.cmd.ProcessState.ExitCode()
