@@ -114,7 +114,7 @@ func sourceMessages(t *testing.T) []string {
 			return true
 		})
 	}
-	for _, name := range []string{"syntax.go", "decode.go", "scalar.go", "load.go", "check.go", "check_places.go", "check_declared.go", "check_address.go", "check_nodes.go", "check_engine.go", "prices.go"} {
+	for _, name := range []string{"syntax.go", "decode.go", "scalar.go", "load.go", "check.go", "check_places.go", "check_declared.go", "check_address.go", "check_nodes.go", "devices.go", "hours.go", "check_engine.go", "prices.go"} {
 		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
 		if err != nil {
 			t.Fatal(err)

@@ -104,12 +104,13 @@ func (c *Config) addNodes(cat *hearth.Catalog, models map[string]*hearth.Model) 
 		n := &c.Nodes[i]
 		node := &hearth.Node{
 			Name: n.Name, Exclusive: n.Exclusive, Turn: n.Turn, MinResident: n.MinResident,
-			Remote: n.remote(), FreeMemory: n.FreeMemory,
+			Remote: n.remote(), FreeMemory: n.FreeMemory, Devices: n.catalogDevices(), Available: c.calendar(n.Available),
 		}
 		cat.Nodes = append(cat.Nodes, node)
 		for j := range n.Slots {
 			s := &n.Slots[j]
 			slot := s.slot(node, models[s.Model])
+			slot.KeepWarm = c.keepWarm(s)
 			cat.Slots = append(cat.Slots, slot)
 			cat.Endpoints = append(cat.Endpoints, &hearth.Endpoint{
 				Model: slot.Model, Provider: local, Tag: localTag(n), Slot: slot,
@@ -129,7 +130,7 @@ func (c *Config) addNodes(cat *hearth.Catalog, models map[string]*hearth.Model) 
 func (s *Slot) slot(node *hearth.Node, model *hearth.Model) *hearth.Slot {
 	slot := &hearth.Slot{
 		Name: s.Name, Node: node, Model: model, Driver: s.Driver, Engine: orElse(s.Engine, s.Preset), StrictKeys: s.StrictKeys,
-		Command: s.Command, Env: s.Env, Dir: s.Dir, Port: s.Port,
+		Command: s.Command, Env: s.environment(node), Dir: s.Dir, Port: s.Port,
 		Actions: hearth.Actions{Start: s.Start.act(), Stop: s.Stop.act(), Status: s.Status.act()}, Preset: s.Preset,
 		Container: s.Container, Docker: strings.TrimRight(s.Docker, "/"), UpstreamModel: s.UpstreamModel, Context: s.Context,
 		OnExit: s.OnExit, MinFree: int64(s.MinFree),
@@ -137,6 +138,7 @@ func (s *Slot) slot(node *hearth.Node, model *hearth.Model) *hearth.Slot {
 		Concurrency: s.Concurrency, Queue: s.Queue, Wait: s.Wait, QueueWait: s.QueueWait,
 		ExpectedLoad: s.ExpectedLoad, StartTimeout: s.StartTimeout, StopGrace: s.StopGrace,
 		DrainMax: s.DrainMax, IdleSleep: s.IdleSleep,
+		Devices: s.Devices, Memory: int64(s.Memory), Companion: s.companion(),
 	}
 	if s.Driver == "docker" && s.Docker == "" {
 		slot.Docker = "unix:///var/run/docker.sock"

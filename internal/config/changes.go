@@ -115,7 +115,7 @@ func names(list reflect.Value) []string {
 		var name string
 		for _, key := range [...]string{"slug", "id", "name", "model"} {
 			if f, ok := fieldsOf(v.Type()).find(key); ok {
-				name = v.FieldByIndex(f.Index).String()
+				name = fmt.Sprint(v.FieldByIndex(f.Index))
 				break
 			}
 		}

@@ -31,6 +31,8 @@ func (k *checker) ownNode(path string, n *Node) {
 		k.add(path+".free_memory", "names no program", "write a program and its arguments, or remove the line")
 	}
 	k.arguments(path+".free_memory", n.FreeMemory)
+	k.nodeDevices(path, n)
+	k.week(path+".available", n.Available)
 }
 
 // elsewhere reports what the owner of a remote node says itself.
@@ -43,7 +45,7 @@ func (k *checker) elsewhere(path string, keys ...string) {
 }
 
 func (k *checker) remoteNode(path string, n *Node) {
-	k.elsewhere(path, "exclusive", "turn", "min_resident", "free_memory")
+	k.elsewhere(path, "exclusive", "turn", "min_resident", "free_memory", "devices", "available")
 	tokenPath := path + ".token"
 	if n.TokenFile != "" {
 		tokenPath += "_file"
@@ -130,7 +132,8 @@ func (k *checker) nodeServer(path string, n *NodeServer) {
 // remoteSlot checks a slot that another machine owns: what concerns its engine is said there.
 func (k *checker) remoteSlot(path string) {
 	k.elsewhere(path, "driver", "command", "env", "dir", "port", "url", "trust", "api_key", "api_key_file", "probe", "start", "stop", "status",
-		"preset", "container", "docker", "on_exit", "min_free", "expected_load", "start_timeout", "stop_grace", "idle_sleep", "drain_max")
+		"preset", "container", "docker", "on_exit", "min_free", "expected_load", "start_timeout", "stop_grace", "idle_sleep", "drain_max",
+		"devices", "memory", "resident", "keep_warm")
 }
 
 // arguments checks the texts of a command.

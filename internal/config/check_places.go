@@ -34,6 +34,8 @@ func (k *checker) slot(path string, n *Node, s *Slot) {
 	}
 	if n.URL == "" {
 		k.engine(path, s)
+		k.slotDevices(path, n, s)
+		k.keepWarm(path+".keep_warm", s.KeepWarm)
 	} else {
 		k.remoteSlot(path)
 	}

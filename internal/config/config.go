@@ -33,7 +33,7 @@ type Config struct {
 	Currency string `yaml:"currency" default:"USD" example:"KRW"`
 	// API says how callers see what the gateway tells them.
 	API API `yaml:"api"`
-	// Timezone is the IANA zone in which a day begins, for day totals and limits.
+	// Timezone is the IANA zone in which a day begins, for day totals and limits, and that of the hours of nodes and slots.
 	Timezone string `yaml:"timezone" default:"UTC" example:"Asia/Seoul"`
 	// DefaultModel is the model of a request that names none. Without it such a request is refused.
 	DefaultModel string `yaml:"default_model" example:"google/gemma-4-26b-a4b"`

@@ -73,6 +73,10 @@ func (d *decoder) value(path string, n ast.Node, v reflect.Value, r fieldRules) 
 		}
 		d.value(path, n, fresh.Elem(), r)
 		v.Set(fresh)
+	case t == devicesType && hasText(n):
+		d.devices(path, n, v)
+	case t == deviceType && hasText(n):
+		d.scalar(path, n, v.FieldByName("ID"), fieldRules{min: "0", max: "1023"})
 	case isStruct(t):
 		d.structure(path, n, v)
 	case t.Kind() == reflect.Slice:

@@ -75,6 +75,7 @@ var sections = []struct {
 	{"external_limit", reflect.TypeFor[ExternalLimit]()},
 	{"local", reflect.TypeFor[Local]()},
 	{"nodes[]", reflect.TypeFor[Node]()},
+	{"nodes[].devices[]", reflect.TypeFor[Device]()},
 	{"nodes[].slots[]", reflect.TypeFor[Slot]()},
 	{"action", reflect.TypeFor[Action]()},
 	{"providers[]", reflect.TypeFor[Provider]()},
@@ -214,7 +215,7 @@ func section(t reflect.Type) string {
 func fieldComments(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	for _, name := range []string{"config.go", "nodes.go", "places.go", "prices.go", "rates.go", "content.go"} {
+	for _, name := range []string{"config.go", "nodes.go", "devices.go", "places.go", "prices.go", "rates.go", "content.go"} {
 		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)

@@ -10,8 +10,17 @@ import (
 type Node struct {
 	// Name is the node's name, unique; callers can ask for local-gpu/<name>.
 	Name string `yaml:"name" need:"yes" example:"gpu-1"`
-	// Exclusive says that the node holds one model at a time: a slot starts only after the other one has stopped.
+	// Exclusive says that the node, or each of its devices, holds one model at a time: a slot starts only after the other one
+	// has stopped. false: models live beside each other, as far as the memory of devices allows if that is said. Slots with
+	// resident: always live beside one in any case.
 	Exclusive bool `yaml:"exclusive" default:"true"`
+	// Devices are the node's devices, such as GPUs, if they are to be told apart: a list, or how many there are, which are
+	// then 0, 1, …. A slot takes all of them unless it says which. Default: the node is one device, whatever it has.
+	Devices []Device `yaml:"devices" example:"[{id: 0, memory: 23GiB}, {id: 1, memory: 23GiB}]"`
+	// Available is when engines may run on the node, by the clock of timezone: days, hours or both, with commas between
+	// parts; hours may span midnight. Outside of it the slots are skipped, those who wait are passed on, and engines are
+	// drained, however long that takes, and stopped. Default: at all times.
+	Available string `yaml:"available" example:"\"mon-fri 09:00-19:00, sat+sun\""`
 	// Turn is how long the resident model may go on taking new requests while the oldest request for another model
 	// waits.
 	Turn time.Duration `yaml:"turn" default:"10s" min:"0s" max:"24h"`

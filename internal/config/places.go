@@ -117,6 +117,20 @@ type Slot struct {
 	StopGrace time.Duration `yaml:"stop_grace" default:"10s" min:"0s" max:"1h"`
 	// IdleSleep unloads the model after so much quiet; 0 never does.
 	IdleSleep time.Duration `yaml:"idle_sleep" default:"0s" min:"0s" max:"720h" example:"30m"`
+	// Devices are the ids of the node's devices that the engine takes. One that exec starts sees only these:
+	// CUDA_VISIBLE_DEVICES is set, and CUDA_DEVICE_ORDER to PCI_BUS_ID, unless env sets the first. Default: all of the node's.
+	Devices []int `yaml:"devices" min:"0" max:"1023" example:"[0, 1]"`
+	// Memory is what the engine takes of each of its devices: weights, cache and all. It is believed, not measured: bound the
+	// engine itself by it. On a node that is not exclusive models are up together as long as their sum fits.
+	Memory Size `yaml:"memory" min:"1MiB" max:"100TiB" example:"20GiB"`
+	// Resident says when the engine is up. demand: from the first request for it until the room is needed, or idle_sleep ends
+	// it. always: from the start of the gateway on, beside whatever else is there, also on an exclusive node: for a small
+	// model, such as one for embeddings, that has room beside every other one. If it fails it is started again.
+	Resident string `yaml:"resident" default:"demand" enum:"demand always"`
+	// KeepWarm is when the slot is started though nobody asks for it: true for always, or days and hours as in available. It
+	// takes free room at once, and that of models which nobody has asked for in a minute; it never keeps another model
+	// waiting. idle_sleep does not hold meanwhile.
+	KeepWarm string `yaml:"keep_warm" default:"false" example:"\"mon-fri 08:30-18:00\""`
 	// DrainMax bounds how long a stream may hold up a shutdown. A swap never cuts a stream.
 	DrainMax time.Duration `yaml:"drain_max" default:"10m" min:"0s" max:"24h"`
 	// Priority is the place in the chain; lower is tried first.

@@ -18,6 +18,7 @@ func (c *Config) Warnings() []Problem {
 			w.add(at("nodes", i), "has no slots", "add slots or remove the node")
 		}
 		w.literalKey(at("nodes", i) + ".token")
+		w.shared(at("nodes", i), n)
 		for j := range n.Slots {
 			w.slot(at(at("nodes", i)+".slots", j), n, &n.Slots[j])
 		}
@@ -70,6 +71,7 @@ func (w *warner) slot(path string, n *Node, s *Slot) {
 	if !w.given(path+".concurrency") && orElse(s.Engine, s.Preset) != "llama-server" && n.URL == "" { // that one says it itself
 		w.add(path+".concurrency", "is not set: the slot works on one request at a time", "write the number of requests the engine serves in parallel")
 	}
+	w.hours(path, n, s)
 	w.quantization(path, s.Quantization)
 	w.literalKey(path + ".api_key")
 	if u, err := url.Parse(s.Docker); err == nil && u.Scheme == "http" && !isLoopback(u.Hostname()) {
