@@ -1,30 +1,32 @@
 package market
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
 )
 
-// window is the time within which a model must be there at some instant, for the sake of one request.
+// window is what one request that is served asks of a schedule: its model must be ready from the instant at which the
+// request is let into the engine, not before it came and not after its time is up, until the engine is done with it.
 type window struct {
 	model    int
-	at       time.Duration // when the request came
-	lastLoad time.Duration // when a load that is in time for the request begins at the latest
+	done     time.Duration // when the engine is done with it at the earliest: when it came, and what it takes
+	lastLoad time.Duration // when a load that is in time for it begins at the latest
 }
 
-// leastLoads is a number of loads that no schedule falls short of which has, for every window, the window's model ready at
-// some instant from at until the request's time is up, on a GPU that holds one model at a time, of those loads that begin
-// after from and not after to. Which model is there at from is left to the schedule. Nothing else is asked of it: it may
-// know all windows, stop an engine in no time, under any load, and have one serve any number of requests in no time. So
-// it is a bound for every scheduler, and every one that knows the future.
+// leastLoads is a number of loads that no schedule falls short of which serves all these requests on a GPU that holds one
+// model at a time, of those loads that begin after from and not after to. Which model is there at from is left to the
+// schedule. Nothing else is asked of it: it may know all requests, stop an engine in no time, give up a load, and have an
+// engine work on any number of requests at once. So it is a bound for every scheduler, and every one that knows the future.
 //
-// It is the greatest of what the following gives. Say that a model holds the GPU at an instant if it is ready there or
-// its load has begun: one does at most. Let a model m hold it at s. Every other model j for which requests come after s
-// must begin a load after s, and not after x(j), the earliest lastLoad of these. So between s and x there are at
-// least as many loads as there are other models with x(j) ≤ x: exactly so many, and then one of these holds the GPU at
-// x, or at least one more, and then any model may. From x on the same holds again, for the requests that come after x;
-// what has come between s and x and was not served then is forgotten, which makes the bound no greater.
+// It is what the following gives. Say that a model holds the GPU at an instant if it is ready or its load has begun: one
+// does at most. Let a model m hold it at s. A request for another model j whose done is after s was not served
+// before s and is not in an engine at s; so a load of j begins after s, and not after the request's lastLoad. Let
+// x(j) be the earliest of these. Then between s and x there are at least as many loads as there are other models with
+// x(j) ≤ x: exactly so many, and then one of these models holds the GPU at x, or at least one more, and then any may. From
+// x on the same holds again. What must still be served at x though its done is before is forgotten, which makes the
+// bound no greater. Of all x, that which gives most counts.
 func leastLoads(models int, windows []window, from, to time.Duration) int {
 	times := []time.Duration{from}
 	windows = slices.Clone(windows)
@@ -35,13 +37,13 @@ func leastLoads(models int, windows []window, from, to time.Duration) int {
 	}
 	slices.Sort(times)
 	times = slices.Compact(times)
-	slices.SortFunc(windows, func(a, b window) int { return int(min(1, max(-1, b.at-a.at))) }) // latest first
+	slices.SortFunc(windows, func(a, b window) int { return cmp.Compare(b.done, a.done) }) // latest first
 	b := bound{times: times, value: make([][]int, len(times)), next: make([]time.Duration, models)}
 	for j := range b.next {
 		b.next[j] = never
 	}
 	for i := len(times) - 1; i >= 0; i-- {
-		for len(windows) > 0 && windows[0].at > times[i] {
+		for len(windows) > 0 && windows[0].done > times[i] {
 			w := windows[0]
 			b.next[w.model] = min(b.next[w.model], w.lastLoad)
 			windows = windows[1:]
@@ -95,7 +97,7 @@ func clairvoyant(w *world) int {
 	var list []window
 	for i, r := range w.requests {
 		if o := w.outcomes[i]; o.granted && r.at >= w.from && r.at < w.to {
-			list = append(list, window{r.model, r.at, r.at + r.budget - w.Models[r.model].leastLoad()})
+			list = append(list, window{r.model, r.at + r.service, r.at + r.budget - w.Models[r.model].leastLoad()})
 		}
 	}
 	return leastLoads(len(w.Models), list, w.from, w.to)
