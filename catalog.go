@@ -231,6 +231,7 @@ type SlotView struct {
 	Waiting   int           // requests in the queue
 	OtherBusy bool          // another model holds the exclusive node or is being loaded into it
 	LoadRest  time.Duration // predicted time until ready, 0 when ready
+	WaitRest  time.Duration // predicted time until a request that comes now has its place: LoadRest, and the queue before it
 	LastError string        // of the last failed start, for the operator
 	LoadTime  time.Duration // of the last start that came up, 0 = none was measured
 	StopTime  time.Duration // of the last stop, 0 = none was measured

@@ -188,7 +188,9 @@ func (s *sight) view(conf *hearth.Slot, now time.Time) hearth.SlotView {
 	v := p.view(s.at)
 	switch v.State {
 	case hearth.SlotStarting, hearth.SlotDraining, hearth.SlotStopping, hearth.SlotFailed:
+		rest := v.LoadRest
 		v.LoadRest = max(0, v.LoadRest-now.Sub(s.at))
+		v.WaitRest = max(0, v.WaitRest-(rest-v.LoadRest))
 	}
 	v.Drained = v.Drained || s.leaving
 	return v
@@ -219,7 +221,7 @@ func (s *sight) refuses(conf *hearth.Slot, now time.Time, node string) *slot.Ref
 // free says whether the slot is ready and seems to have a free place.
 func (s *sight) free(conf *hearth.Slot) bool {
 	p := s.find(conf.Name)
-	if p == nil || stateOf(p.State) != hearth.SlotReady || p.Disabled || p.Drained || p.Foreign || p.Paused > 0 || p.Waiting > 0 {
+	if p == nil || stateOf(p.State) != hearth.SlotReady || p.Disabled || p.Drained || p.Foreign || p.Paused > 0 || p.Shut > 0 || p.Waiting > 0 {
 		return false
 	}
 	limit := p.Limit

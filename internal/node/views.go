@@ -94,9 +94,12 @@ func (v *viewing) changed() bool {
 		return true
 	}
 	return !slices.EqualFunc(v.last.Slots, v.look(time.Now()), func(a, b seen) bool {
-		a.Since, a.LoadRest = b.Since, b.LoadRest // they pass by themselves
+		a.Since, a.LoadRest, a.WaitRest = b.Since, b.LoadRest, b.WaitRest // they pass by themselves
 		if a.Paused > 0 && b.Paused > 0 {
 			a.Paused = b.Paused
+		}
+		if a.Shut > 0 && b.Shut > 0 {
+			a.Shut = b.Shut
 		}
 		return a == b
 	})

@@ -31,19 +31,45 @@ type seen struct {
 	Limit      int    `json:"concurrency,omitzero"` // 0 = as the engine says, else 1
 	OtherBusy  bool   `json:"other_busy,omitzero"`
 	LoadRest   int64  `json:"load_rest_ms,omitzero"`
+	WaitRest   int64  `json:"wait_rest_ms,omitzero"`
 	LastError  string `json:"last_error,omitzero"`
 	LoadTime   int64  `json:"load_time_ms,omitzero"`
 	StopTime   int64  `json:"stop_time_ms,omitzero"`
 	Loads      uint64 `json:"loads,omitzero"`
 	Served     uint64 `json:"served,omitzero"`
+	Learned    times  `json:"learned,omitzero"`
 	Disabled   bool   `json:"disabled,omitzero"`
 	Drained    bool   `json:"drained,omitzero"`
 	Paused     int64  `json:"paused_ms,omitzero"` // for how long still
+	Shut       int64  `json:"shut_ms,omitzero"`   // likewise: outside of the node's hours
 	Foreign    bool   `json:"foreign,omitzero"`
 	Window     int    `json:"window,omitzero"`
 	Parallel   int    `json:"parallel,omitzero"`
 	EngineName string `json:"engine_model,omitzero"`
 	Warning    string `json:"warning,omitzero"`
+}
+
+// times are what was learned of a slot.
+type times struct {
+	Load    figures `json:"load,omitzero"`
+	Stop    figures `json:"stop,omitzero"`
+	Drain   figures `json:"drain,omitzero"`
+	Service figures `json:"service,omitzero"`
+}
+
+type figures struct {
+	P50 int64 `json:"p50_ms,omitzero"`
+	P95 int64 `json:"p95_ms,omitzero"`
+	Min int64 `json:"min_ms,omitzero"`
+	N   int   `json:"n"`
+}
+
+func told(f hearth.Figures) figures {
+	return figures{f.P50.Milliseconds(), f.P95.Milliseconds(), f.Min.Milliseconds(), f.N}
+}
+
+func (f figures) read() hearth.Figures {
+	return hearth.Figures{P50: ms(f.P50), P95: ms(f.P95), Min: ms(f.Min), N: max(0, f.N)}
 }
 
 // taken is one step of a slot.
@@ -59,31 +85,42 @@ type taken struct {
 func see(s *hearth.Slot, v *hearth.SlotView, now time.Time) seen {
 	p := seen{
 		Name: s.Name, Model: s.Model.ID, State: v.State.String(), Inflight: v.Inflight, Waiting: v.Waiting, Limit: s.Concurrency,
-		OtherBusy: v.OtherBusy, LoadRest: v.LoadRest.Milliseconds(), LastError: v.LastError,
+		OtherBusy: v.OtherBusy, LoadRest: v.LoadRest.Milliseconds(), WaitRest: v.WaitRest.Milliseconds(), LastError: v.LastError,
 		LoadTime: v.LoadTime.Milliseconds(), StopTime: v.StopTime.Milliseconds(), Loads: v.Loads, Served: v.Served,
+		Learned:  times{told(v.Learned.Load), told(v.Learned.Stop), told(v.Learned.Drain), told(v.Learned.Service)},
 		Disabled: v.Disabled, Drained: v.Drained, Foreign: v.Foreign,
 		Window: v.Facts.Window, Parallel: v.Facts.Parallel, EngineName: v.Facts.Model, Warning: v.Facts.Warning,
 	}
 	if !v.Since.IsZero() {
 		p.Since = now.Sub(v.Since).Milliseconds()
 	}
-	if rest := v.Paused.Sub(now); !v.Paused.IsZero() && rest > 0 {
-		p.Paused = max(rest.Milliseconds(), 1)
-	}
+	p.Paused, p.Shut = still(v.Paused, now), still(v.Shut, now)
 	return p
+}
+
+// still is for how long something lasts that ends at an instant, in ms; 0 = it does not.
+func still(end, now time.Time) int64 {
+	if rest := end.Sub(now); !end.IsZero() && rest > 0 {
+		return max(rest.Milliseconds(), 1)
+	}
+	return 0
 }
 
 // view is what was seen, at the instant at.
 func (p *seen) view(at time.Time) hearth.SlotView {
 	v := hearth.SlotView{
 		State: stateOf(p.State), Since: at.Add(-ms(p.Since)), Inflight: p.Inflight, Waiting: p.Waiting,
-		OtherBusy: p.OtherBusy, LoadRest: ms(p.LoadRest), LastError: p.LastError,
+		OtherBusy: p.OtherBusy, LoadRest: ms(p.LoadRest), WaitRest: ms(p.WaitRest), LastError: p.LastError,
 		LoadTime: ms(p.LoadTime), StopTime: ms(p.StopTime), Loads: p.Loads, Served: p.Served,
+		Learned:  hearth.Learned{Load: p.Learned.Load.read(), Stop: p.Learned.Stop.read(), Drain: p.Learned.Drain.read(), Service: p.Learned.Service.read()},
 		Disabled: p.Disabled, Drained: p.Drained, Foreign: p.Foreign,
 		Facts: hearth.SlotFacts{Window: p.Window, Parallel: p.Parallel, Model: p.EngineName, Warning: p.Warning},
 	}
 	if p.Paused > 0 {
 		v.Paused = at.Add(ms(p.Paused))
+	}
+	if p.Shut > 0 {
+		v.Shut = at.Add(ms(p.Shut))
 	}
 	return v
 }

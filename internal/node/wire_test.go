@@ -19,11 +19,15 @@ func TestPicture(t *testing.T) {
 		here := time.Date(2026, 5, 4, 9, 0, 0, 0, time.UTC)
 		there := here.Add(span.Draw(t, "clock")) // the other machine's
 		count := rapid.IntRange(0, 1000)
+		figured := rapid.Custom(func(t *rapid.T) hearth.Figures {
+			return hearth.Figures{P50: span.Draw(t, "p50"), P95: span.Draw(t, "p95"), Min: span.Draw(t, "min"), N: count.Draw(t, "n")}
+		})
 		v := hearth.SlotView{
 			State: hearth.SlotState(rapid.IntRange(0, int(hearth.SlotFailed)).Draw(t, "state")), Since: there.Add(-span.Draw(t, "since")),
 			Inflight: count.Draw(t, "inflight"), Waiting: count.Draw(t, "waiting"), OtherBusy: rapid.Bool().Draw(t, "other"),
-			LoadRest: span.Draw(t, "rest"), LastError: rapid.String().Draw(t, "error"), LoadTime: span.Draw(t, "load"), StopTime: span.Draw(t, "stop"),
+			LoadRest: span.Draw(t, "rest"), WaitRest: span.Draw(t, "wait"), LastError: rapid.String().Draw(t, "error"), LoadTime: span.Draw(t, "load"), StopTime: span.Draw(t, "stop"),
 			Loads: rapid.Uint64().Draw(t, "loads"), Served: rapid.Uint64().Draw(t, "served"),
+			Learned:  hearth.Learned{Load: figured.Draw(t, "loads"), Stop: figured.Draw(t, "stops"), Drain: figured.Draw(t, "drains"), Service: figured.Draw(t, "services")},
 			Disabled: rapid.Bool().Draw(t, "disabled"), Drained: rapid.Bool().Draw(t, "drained"), Foreign: rapid.Bool().Draw(t, "foreign"),
 			Facts: hearth.SlotFacts{Window: count.Draw(t, "window"), Parallel: count.Draw(t, "parallel"), Model: rapid.String().Draw(t, "model"), Warning: rapid.String().Draw(t, "warning")},
 		}

@@ -19,22 +19,27 @@ type slotJSON struct {
 	Node        string      `json:"node"`
 	Model       string      `json:"model"`
 	Driver      string      `json:"driver,omitempty"` // none for a slot of another machine
-	Engine      string      `json:"engine,omitempty"` // as configured
-	Remote      bool        `json:"remote"`           // another machine owns it
-	State       string      `json:"state"`            // "unknown" = its machine is not heard of
-	Status      int         `json:"status"`           // as in the list of endpoints
+	Devices     []int       `json:"devices,omitempty"`
+	Memory      int64       `json:"memory,omitempty"`    // bytes of each device that it is said to take
+	Companion   bool        `json:"companion,omitempty"` // it is up at all times, beside whatever is there
+	Engine      string      `json:"engine,omitempty"`    // as configured
+	Remote      bool        `json:"remote"`              // another machine owns it
+	State       string      `json:"state"`               // "unknown" = its machine is not heard of
+	Status      int         `json:"status"`              // as in the list of endpoints
 	Since       *time.Time  `json:"since"`
 	Inflight    int         `json:"inflight"`
 	Waiting     int         `json:"waiting"`
 	Concurrency int         `json:"concurrency"` // requests in flight at once
 	Queue       int         `json:"queue"`       // how many may wait
 	LoadRest    float64     `json:"load_rest_seconds"`
-	OtherBusy   bool        `json:"other_model"` // another model holds the node
+	WaitRest    float64     `json:"wait_rest_seconds"` // predicted, of a request that comes now
+	OtherBusy   bool        `json:"other_model"`       // another model holds the node
 	Disabled    bool        `json:"disabled"`
 	Drained     bool        `json:"drained"`
 	PausedUntil *time.Time  `json:"paused_until"`
-	Foreign     bool        `json:"foreign"` // another gateway owns the node
-	Removed     bool        `json:"removed"` // the configuration has it no more, but something of its engine is left
+	ShutUntil   *time.Time  `json:"shut_until"` // the node is outside of its hours until then
+	Foreign     bool        `json:"foreign"`    // another gateway owns the node
+	Removed     bool        `json:"removed"`    // the configuration has it no more, but something of its engine is left
 	Learned     learnedJSON `json:"learned"`
 	Facts       factsJSON   `json:"facts"`
 	Warning     string      `json:"warning,omitempty"`    // where the engine contradicts the configuration
@@ -52,6 +57,35 @@ type learnedJSON struct {
 	Stop   *float64 `json:"stop_seconds"` // the last stop
 	Loads  uint64   `json:"loads"`        // starts that came up
 	Served uint64   `json:"served"`       // requests that were let into the engine
+
+	Times timesJSON `json:"times"` // what they are like lately
+}
+
+// timesJSON are distributions of what was measured lately.
+type timesJSON struct {
+	Load    figuresJSON `json:"load"`    // from the start of the engine until it is ready
+	Stop    figuresJSON `json:"stop"`    // until nothing of it is left
+	Drain   figuresJSON `json:"drain"`   // until those who used it were done when it was to go
+	Service figuresJSON `json:"service"` // for which a request has a place in it
+}
+
+// figuresJSON are null where nothing was measured.
+type figuresJSON struct {
+	P50 *float64 `json:"p50_seconds"`
+	P95 *float64 `json:"p95_seconds"`
+	Min *float64 `json:"min_seconds"`
+	N   int      `json:"n"` // of how many
+}
+
+func figures(f hearth.Figures) figuresJSON {
+	if f.N == 0 {
+		return figuresJSON{}
+	}
+	return figuresJSON{new(seconds(f.P50)), new(seconds(f.P95)), new(seconds(f.Min)), f.N}
+}
+
+func timesOf(l *hearth.Learned) timesJSON {
+	return timesJSON{figures(l.Load), figures(l.Stop), figures(l.Drain), figures(l.Service)}
 }
 
 // factsJSON is what the engine says of itself; null = it does not say.
@@ -150,11 +184,11 @@ func (s *Server) slotJSON(conf *hearth.Slot) slotJSON {
 func slotOf(conf *hearth.Slot, v hearth.SlotView) slotJSON {
 	hide := concealed(conf)
 	j := slotJSON{
-		Slot: conf.Name, Node: conf.Node.Name, Driver: conf.Driver, Engine: conf.Engine, Remote: conf.Node.Remote != nil,
+		Slot: conf.Name, Node: conf.Node.Name, Devices: conf.Devices, Memory: conf.Memory, Companion: conf.Companion, Driver: conf.Driver, Engine: conf.Engine, Remote: conf.Node.Remote != nil,
 		State: stateOf(v), Status: v.Status(), Since: orNullTime(v.Since), Inflight: v.Inflight, Waiting: v.Waiting,
-		Concurrency: concurrency(conf, v), Queue: conf.Queue, LoadRest: seconds(v.LoadRest), OtherBusy: v.OtherBusy,
-		Disabled: v.Disabled, Drained: v.Drained, PausedUntil: orNullTime(v.Paused), Foreign: v.Foreign,
-		Learned: learnedJSON{Load: measuredSeconds(v.LoadTime), Stop: measuredSeconds(v.StopTime), Loads: v.Loads, Served: v.Served},
+		Concurrency: concurrency(conf, v), Queue: conf.Queue, LoadRest: seconds(v.LoadRest), WaitRest: seconds(v.WaitRest), OtherBusy: v.OtherBusy,
+		Disabled: v.Disabled, Drained: v.Drained, PausedUntil: orNullTime(v.Paused), ShutUntil: orNullTime(v.Shut), Foreign: v.Foreign,
+		Learned: learnedJSON{Load: measuredSeconds(v.LoadTime), Stop: measuredSeconds(v.StopTime), Loads: v.Loads, Served: v.Served, Times: timesOf(&v.Learned)},
 		Facts:   factsJSON{Window: orNull(v.Facts.Window), Parallel: orNull(v.Facts.Parallel), Model: orNull(v.Facts.Model)},
 		Warning: hide.text(v.Facts.Warning), LastError: hide.text(v.LastError), History: []startJSON{},
 	}

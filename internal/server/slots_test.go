@@ -157,7 +157,7 @@ func TestSlots_Shown(t *testing.T) {
 		}
 		want := slotJSON{
 			Slot: "gemma", Node: "gpu-1", Model: "a/gemma", Driver: "exec", Engine: "llama-server", State: "ready", Since: g.Since, Concurrency: 3, Queue: 64,
-			Learned: learnedJSON{Load: num(load.Seconds()), Loads: 1},
+			Learned: learnedJSON{Load: num(load.Seconds()), Loads: 1, Times: timesJSON{Load: figuresJSON{num(load.Seconds()), num(load.Seconds()), num(load.Seconds()), 1}}},
 			Facts:   factsJSON{Window: num(8192), Parallel: num(3), Model: num("b.gguf")},
 			History: []startJSON{{begun, load.Seconds(), "ready", "the engine is ready"}},
 		}
@@ -166,7 +166,7 @@ func TestSlots_Shown(t *testing.T) {
 		}
 		want = slotJSON{
 			Slot: "qwen", Node: "gpu-1", Model: "a/qwen", Driver: "exec", Engine: "llama-server", State: "asleep", Status: -3, Since: &begun,
-			Concurrency: 1, Queue: 64, LoadRest: 5, OtherBusy: true, History: []startJSON{},
+			Concurrency: 1, Queue: 64, LoadRest: 5, WaitRest: 5, OtherBusy: true, History: []startJSON{},
 		}
 		if d := cmp.Diff(want, got.Data[1]); d != "" {
 			t.Errorf("qwen (-want +got):\n%s", d)

@@ -122,7 +122,7 @@ var waitCases = []stepCase{
 		       ask a 4 1h
 		       ready a`,
 		want: `0s start a
-		       0s refuse 4 slot_queue_full 1s
+		       0s refuse 4 slot_queue_full 30s
 		       0s grant 1`,
 	}, {
 		name: "a place in a ready slot is waited for shorter when there is another candidate",

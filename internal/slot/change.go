@@ -60,6 +60,7 @@ func (st *state) renew(p *place, s *hearth.Slot, restart bool, now time.Time) {
 	p.failures, p.busyUntil = 0, time.Time{}
 	p.retryAt = now
 	if moved {
+		p.loading, p.draining, p.stopping, p.service = learned{}, learned{}, learned{}, learned{}
 		st.refuseWaiting(p, &Refusal{hearth.SkipFailed, backoffMin, otherModel})
 		p.turnAway()
 	}

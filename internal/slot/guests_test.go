@@ -170,7 +170,7 @@ var parallelCases = []stepCase{
 		       0s grant 1
 		       0s stop a
 		       0s start a
-		       0s refuse 7 slot_queue_full 1s
+		       0s refuse 7 slot_queue_full 30s
 		       0s grant 2
 		       0s grant 3
 		       0s grant 4`,

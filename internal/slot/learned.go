@@ -1,6 +1,7 @@
 package slot
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -16,9 +17,8 @@ const (
 
 // weights are what a measurement counts, by how many came after it: 1 for the last, half of it after halfLife more.
 var weights = func() (w [memory]float64) {
-	w[0] = 1
-	for i := 1; i < memory; i++ {
-		w[i] = w[i-1] * 0.957603280698573646936305635147915443 // 2^(-1/halfLife)
+	for i := range w {
+		w[i] = math.Exp2(-float64(i) / halfLife)
 	}
 	return w
 }()
@@ -29,6 +29,7 @@ type learned struct {
 	values   []measured // shortest first
 	count    uint64     // of all measurements ever
 	p50, p95 time.Duration
+	mean     time.Duration // with the same weights
 }
 
 // measured is one measurement, nth the count by then.
@@ -57,24 +58,25 @@ func (l *learned) add(d time.Duration) {
 	l.weigh()
 }
 
-// weigh finds the quantiles.
+// weigh finds the figures.
 func (l *learned) weigh() {
-	var sum float64
+	var sum, below, total float64
 	for i := range l.values {
 		sum += weights[i]
 	}
-	half, most := 0.5*sum, 0.95*sum
-	var below float64
-	found := false
+	l.p50, l.p95 = -1, -1
 	for _, m := range l.values {
-		below += weights[l.count-m.nth]
-		if !found && below >= half {
-			l.p50, found = m.d, true
+		w := weights[l.count-m.nth]
+		below += w
+		total += w * float64(m.d)
+		if l.p50 < 0 && below >= 0.5*sum {
+			l.p50 = m.d
 		}
-		if l.p95 = m.d; below >= most {
-			return
+		if l.p95 < 0 && below >= 0.95*sum {
+			l.p95 = m.d
 		}
 	}
+	l.mean = time.Duration(total / sum)
 }
 
 // N is how many measurements the figures are made of, at most 64.

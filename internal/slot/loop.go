@@ -298,7 +298,8 @@ func (c *cell) now() hearth.SlotView {
 	case hearth.SlotStarting:
 		v.LoadRest = max(0, v.LoadRest-passed)
 	case hearth.SlotDraining, hearth.SlotStopping, hearth.SlotFailed: // the load itself has not begun
-		v.LoadRest = max(v.LoadRest-passed, cmp.Or(v.LoadTime, c.conf.Load().ExpectedLoad))
+		v.LoadRest = max(v.LoadRest-passed, cmp.Or(v.Learned.Load.P50, c.conf.Load().ExpectedLoad))
 	}
+	v.WaitRest -= p.LoadRest - v.LoadRest
 	return v
 }

@@ -1,7 +1,9 @@
 package slot
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -9,12 +11,20 @@ import (
 	"myip.co.kr/hearth"
 )
 
-// load is how long the slot's engine takes from its start until it is ready: as last measured, else as expected.
+// retryMost is the longest time that a prediction tells anybody to come back in.
+const retryMost = 10 * time.Minute
+
+// load is how long the slot's engine takes from its start until it is ready: as lately measured, else as expected.
 func (p *place) load() time.Duration {
-	if p.loadTime > 0 {
-		return p.loadTime
+	return cmp.Or(p.loading.P50(), p.ExpectedLoad)
+}
+
+// restOf predicts how long something still takes that began a while ago: by then it may be one of the slow ones.
+func (l *learned) restOf(passed time.Duration) time.Duration {
+	if passed < l.p50 {
+		return l.p50 - passed
 	}
-	return p.ExpectedLoad
+	return max(0, l.p95-passed)
 }
 
 // loadRest predicts how long it takes until the slot is ready, from what its starts, drains and stops took before.
@@ -23,7 +33,7 @@ func (st *state) loadRest(p *place, now time.Time) time.Duration {
 	case hearth.SlotReady:
 		return 0
 	case hearth.SlotStarting:
-		return max(0, p.load()-now.Sub(p.since))
+		return p.startRest(now)
 	case hearth.SlotFailed:
 		return max(0, p.retryAt.Sub(now)) + p.load()
 	}
@@ -37,22 +47,50 @@ func (st *state) loadRest(p *place, now time.Time) time.Duration {
 	return rest
 }
 
+// startRest predicts how long a start still takes.
+func (p *place) startRest(now time.Time) time.Duration {
+	if p.loading.P50() > 0 {
+		return p.loading.restOf(now.Sub(p.since))
+	}
+	return max(0, p.ExpectedLoad-now.Sub(p.since))
+}
+
 // goneRest predicts how long it takes until a slot's engine is gone, if it is to go as soon as it may.
 func (st *state) goneRest(p *place, now time.Time) time.Duration {
-	passed := now.Sub(p.since)
+	stop := p.stopping.P50()
 	switch p.state {
 	case hearth.SlotStarting:
-		return max(0, p.load()-passed) + st.minResident + p.stopTime
+		return p.startRest(now) + st.minResident + stop
 	case hearth.SlotReady:
-		rest := max(0, p.readyAt.Add(st.minResident).Sub(now)) + p.stopTime
+		rest := max(0, p.readyAt.Add(st.minResident).Sub(now)) + stop
 		if p.inflight > 0 {
-			rest += p.drainTime
+			rest += p.draining.P50()
 		}
 		return rest
 	case hearth.SlotDraining:
-		return max(0, p.drainTime-passed) + p.stopTime
+		return p.draining.restOf(now.Sub(p.since)) + stop
 	}
-	return max(0, p.stopTime-passed)
+	return p.stopping.restOf(now.Sub(p.since))
+}
+
+// waitRest predicts how long a request that comes now has to wait for its place, with so many before it.
+func (st *state) waitRest(p *place, before int, now time.Time) time.Duration {
+	free := p.places()
+	if p.state == hearth.SlotReady {
+		free = max(0, free-p.inflight)
+	}
+	return st.loadRest(p, now) + p.turnover(before+1-free)
+}
+
+// retryAfter is when somebody who is refused should come again who would have to wait for so long.
+func retryAfter(wait time.Duration) time.Duration { return min(max(backoffMin, wait), retryMost) }
+
+// turnover predicts how long it takes until so many more places have come free in a ready slot whose places are all taken.
+func (p *place) turnover(n int) time.Duration {
+	if n <= 0 {
+		return 0
+	}
+	return min(time.Duration(n)*p.service.mean/time.Duration(p.places()), math.MaxInt64/4)
 }
 
 // otherBusy says whether another model holds the room that the slot needs or is the reason why this one is leaving it.
@@ -100,6 +138,7 @@ func (st *state) view(p *place, now time.Time) hearth.SlotView {
 		Waiting:   p.waiting,
 		OtherBusy: st.otherBusy(p) || now.Before(p.busyUntil),
 		LoadRest:  st.loadRest(p, now),
+		WaitRest:  st.waitRest(p, p.waiting, now),
 		LastError: p.lastError,
 		LoadTime:  p.loadTime,
 		StopTime:  p.stopTime,

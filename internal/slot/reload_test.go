@@ -10,7 +10,7 @@ var reloadCases = []stepCase{
 		       pass 3s
 		       ready a`,
 		want: `0s start a
-		       0s refuse 2 slot_queue_full 1s
+		       0s refuse 2 slot_queue_full 30s
 		       3s grant 1`,
 	}, {
 		name: "a changed start line restarts an idle engine at once",

@@ -54,7 +54,7 @@ func (st *state) expire(until, now time.Time) {
 
 // late is the refusal of a request that waited as long as it may.
 func (st *state) late(p *place, now time.Time) *Refusal {
-	r := &Refusal{hearth.SkipLoading, max(backoffMin, st.loadRest(p, now)), "the model is still being loaded"}
+	r := &Refusal{hearth.SkipLoading, retryAfter(st.waitRest(p, p.waiting-1, now)), "the model is still being loaded"}
 	switch {
 	case p.state == hearth.SlotReady && p.unready != "":
 		r.Message = "the engine says that it is not ready"
@@ -124,8 +124,7 @@ func (st *state) turnOver(p *place, now time.Time) (ready bool) {
 		return false
 	}
 	if p.inflight == 0 || p.cut && !now.Before(p.cutAt.Add(cutGrace)) {
-		if d := now.Sub(p.since); d > 0 {
-			p.drainTime = d
+		if d := now.Sub(p.since); d > 0 && !p.cut {
 			p.draining.add(d)
 		}
 		st.stop(p, now, "nobody uses it")

@@ -180,11 +180,10 @@ type place struct {
 	facts     hearth.SlotFacts
 	differs   string // where facts contradict the configuration as it is now, "" = nowhere
 
-	loadTime  time.Duration // of the last start, 0 = none was measured
-	drainTime time.Duration // of the last swap, from the decision to the last lease
-	stopTime  time.Duration // of the last stop
-	loads     uint64        // starts that came up
-	served    uint64        // leases given
+	loadTime time.Duration // of the last start, 0 = none was measured
+	stopTime time.Duration // of the last stop
+	loads    uint64        // starts that came up
+	served   uint64        // leases given
 
 	rota
 

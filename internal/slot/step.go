@@ -78,9 +78,9 @@ func (st *state) turnsDown(p *place, ev event) *Refusal {
 	case ev.now.Before(p.busyUntil):
 		return p.notFree(ev.now)
 	case p.waiting >= p.room():
-		return &Refusal{hearth.SkipQueueFull, backoffMin, "too many requests are waiting for the model already"}
+		return &Refusal{hearth.SkipQueueFull, retryAfter(st.waitRest(p, p.waiting, ev.now)), "too many requests are waiting for the model already"}
 	case ev.key != "" && p.held(ev.key) >= p.share():
-		return &Refusal{hearth.SkipQueueFull, backoffMin, "too many requests of this API key are waiting for the model already"}
+		return &Refusal{hearth.SkipQueueFull, retryAfter(st.loadRest(p, ev.now) + p.turnover(p.lined)), "too many requests of this API key are waiting for the model already"}
 	}
 	return nil
 }
