@@ -24,6 +24,7 @@ type outcome struct {
 	health   health.Outcome    // what it says of the endpoint
 	place    int               // of the candidates that shared the wait, which it is
 	passed   []hearth.Attempt  // those before it, which were not ready
+	quotes   bool              // Message holds words of the upstream, or of the caller
 	broke    bool              // the connection failed: nothing that the upstream said
 	unsent   <-chan struct{}   // as far as can be told no living engine had the request; this says when it is gone; else nil
 }
@@ -92,6 +93,7 @@ func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange,
 	}
 	x.watch.End()
 	r.measure(x, &o, &g, sent)
+	x.tally.quotes = x.tally.quotes || o.quotes
 	tried = true
 	return o
 }
@@ -176,7 +178,10 @@ func (r *Relay) pass(w http.ResponseWriter, x *exchange, o *outcome, opened *ups
 	switch end.Verdict {
 	case hearth.Broken:
 		o.broken(end.Failure)
-		o.Status = opened.Status
+		o.Status, o.Message, o.quotes = opened.Status, end.Failure.Message, false // the request is not at hand any more: see unquote
+		if end.Failure.Code != "" {
+			o.Message += " (" + end.Failure.Code + ")"
+		}
 	case hearth.Served:
 		o.health = health.Success
 	case hearth.Gone:
@@ -228,6 +233,7 @@ func (o *outcome) failed(f *upstream.Failure) {
 	o.Blame, o.RetryAfter = f.Blame, min(f.RetryAfter, health.MaxRetryAfter) // the caller is told what we wait ourselves
 	if f.Raw != "" {
 		o.Message += ": " + f.Raw
+		o.quotes = true
 	}
 	if f.Loading {
 		word = hearth.SkipLoading

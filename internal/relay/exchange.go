@@ -43,6 +43,7 @@ type tally struct {
 	param      string // the field of the request that it named
 	code       string // its word for it
 	overtaken  bool   // a slot was refused because a newer configuration holds
+	quotes     bool   // messages of attempts may quote the request
 }
 
 // begin opens the record of a request.
@@ -88,6 +89,7 @@ func (x *exchange) took() bool {
 
 // letGo gives the body back: no further candidate will need it.
 func (r *Relay) letGo(x *exchange) {
+	x.unquote()
 	x.chat = nil
 	x.media.free(r)
 	x.body.free()
@@ -100,6 +102,7 @@ func (r *Relay) record(x *exchange) error {
 	}
 	x.recorded = true
 	defer r.ledger.Unreserve()
+	x.unquote()
 	x.gen.FirstToken, x.gen.Duration, x.gen.Generating = x.watch.ToFirstToken(), x.watch.Elapsed(), x.watch.Generating()
 	err := r.ledger.Record(&x.gen)
 	x.kept.offer(err == nil)

@@ -35,6 +35,7 @@ func (r *Relay) fetchMedia(ctx context.Context, x *exchange, o *outcome) bool {
 		return true
 	}
 	o.Message = m.err.Message
+	x.tally.quotes = true // it names the address
 	if m.err.Type == hearth.ErrOverloaded {
 		x.tally.overloaded++
 	} else {
