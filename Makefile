@@ -65,8 +65,8 @@ check: ## what CI runs: format, vet, lint, and all tests with the race detector
 		if [ -n "$$out" ]; then echo "not formatted (make fmt):"; echo "$$out"; exit 1; fi
 	go vet ./...
 	@$(MAKE) lint
-	@{ rc=0; go test -race -json ./... || rc=1; \
-		for m in $(NESTED); do go -C $$m vet ./... || rc=1; go test -C $$m -race -json ./... || rc=1; done; exit $$rc; } \
+	@{ rc=0; go test -race -timeout 30m -json ./... || rc=1; \
+		for m in $(NESTED); do go -C $$m vet ./... || rc=1; go test -C $$m -race -timeout 30m -json ./... || rc=1; done; exit $$rc; } \
 		| go run -C .ci .
 
 docs: ## write the generated pages of docs/ again
