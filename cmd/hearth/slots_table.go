@@ -36,6 +36,7 @@ type slotRow struct {
 	Disabled    bool       `json:"disabled"`
 	Drained     bool       `json:"drained"`
 	PausedUntil *time.Time `json:"paused_until"`
+	ShutUntil   *time.Time `json:"shut_until"`
 	Foreign     bool       `json:"foreign"`
 	Removed     bool       `json:"removed"`
 	Learned     struct {
@@ -81,6 +82,8 @@ func (s *slotRow) word(now time.Time) string {
 		barred = "paused"
 	case s.PausedUntil != nil:
 		barred = "paused until " + moment(*s.PausedUntil, now)
+	case s.ShutUntil != nil:
+		barred = "outside of its hours until " + moment(*s.ShutUntil, now)
 	case s.Foreign:
 		barred = "another gateway's"
 	}
@@ -109,7 +112,7 @@ func (s *slotRow) colour() string {
 	switch {
 	case s.State == "unknown" || s.State == "failed":
 		return "31" // red
-	case s.Removed || s.Disabled || s.Drained || s.PausedUntil != nil || s.Foreign:
+	case s.Removed || s.Disabled || s.Drained || s.PausedUntil != nil || s.ShutUntil != nil || s.Foreign:
 		return "35" // magenta
 	case s.State == "ready":
 		return "32" // green

@@ -127,7 +127,7 @@ func (b *builder) slotRank(s *hearth.Slot) (class int, wait float64) {
 		return placeAsleep, 0
 	}
 	v := &b.Views.Slots[s.Index]
-	if v.Unknown || v.Drained || v.Foreign || !v.Paused.IsZero() { // it lets nobody in
+	if v.Unknown || v.Drained || v.Foreign || !v.Paused.IsZero() || !v.Shut.IsZero() { // it lets nobody in
 		return placeFailed, 0
 	}
 	switch v.State {
@@ -156,7 +156,7 @@ func places(s *hearth.Slot, v *hearth.SlotView) int {
 	return max(v.Facts.Parallel, 1)
 }
 
-// residentFirst moves, within each run of adjacent local candidates on one exclusive node, the one whose slot is ready
+// residentFirst moves, within each run of adjacent local candidates that vie for a device, the one whose slot is ready
 // to the front of the run; a starting one counts when none is ready, a draining one never. No candidate crosses an
 // external one.
 func residentFirst(cs []hearth.Candidate, slots []hearth.SlotView) {
@@ -169,11 +169,14 @@ func residentFirst(cs []hearth.Candidate, slots []hearth.SlotView) {
 	}
 }
 
-// localRun is the length of the run of local candidates on one exclusive node that cs begins with, 0 if none.
+// localRun is the length of the run that cs begins with of local candidates that vie for a device with the first, 0 if that
+// is none.
 func localRun(cs []hearth.Candidate) int {
-	n := 0
-	for n < len(cs) && cs[n].Endpoint.Slot != nil && cs[n].Endpoint.Slot.Node.Exclusive &&
-		cs[n].Endpoint.Slot.Node == cs[0].Endpoint.Slot.Node {
+	if cs[0].Endpoint.Slot == nil {
+		return 0
+	}
+	n := 1
+	for n < len(cs) && cs[n].Endpoint.Slot != nil && cs[0].Endpoint.Slot.Vies(cs[n].Endpoint.Slot) {
 		n++
 	}
 	return n

@@ -13,7 +13,7 @@ import (
 const findLimit = 10 * time.Second
 
 // find looks for engines that are started by orders and run already: an earlier gateway has left them. At most one per
-// exclusive node is added to engines, which holds those that are adopted already; the others are stopped.
+// device of an exclusive node is added to engines, which holds those that are adopted already; the others are stopped.
 func (d *Drivers) find(ctx context.Context, c *hearth.Catalog, engines map[string]slot.Engine) {
 	all := make([]*ordered, len(c.Slots))
 	var asking sync.WaitGroup

@@ -130,7 +130,7 @@ func environment(own map[string]hearth.Secret, fill *strings.Replacer) []string 
 func (r record) url() string { return "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(r.Port)) }
 
 // seize ends what an earlier start has left of the slot, and takes the locks that its processes will hold: the slot's, and
-// on an exclusive node that of its device, which keeps out the engines of all other slots and gateways.
+// on an exclusive node those of its devices, which keep out the engines of all other slots and gateways but companions.
 func (d *Drivers) seize(ctx context.Context, s *hearth.Slot) ([]*os.File, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -141,9 +141,21 @@ func (d *Drivers) seize(ctx context.Context, s *hearth.Slot) ([]*os.File, error)
 		return nil, &slot.BusyError{Message: "an earlier engine of the slot has not ended"}
 	}
 	paths := []string{d.file(s.Name, ".lock")}
-	if s.Node.Exclusive {
-		paths = append(paths, filepath.Join(d.o.LockDir, fileName(s.Node.Name)+".engine"))
+	return d.lockAll(ctx, s, append(paths, d.devices(s)...))
+}
+
+// devices are the files of the locks of the devices that a slot's engine has to itself, in the order in which they are
+// taken.
+func (d *Drivers) devices(s *hearth.Slot) (paths []string) {
+	for _, name := range s.Alone() {
+		paths = append(paths, filepath.Join(d.o.LockDir, fileName(name)+".engine"))
 	}
+	slices.Sort(paths)
+	return paths
+}
+
+// lockAll takes several locks, or none.
+func (d *Drivers) lockAll(ctx context.Context, s *hearth.Slot, paths []string) ([]*os.File, error) {
 	var locks []*os.File
 	for _, path := range paths {
 		f, err := lockSoon(ctx, path)

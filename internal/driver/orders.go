@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -112,23 +111,17 @@ func (o orderDriver) Start(ctx context.Context, s *hearth.Slot) (slot.Engine, er
 	return e, nil
 }
 
-// occupy takes the device of an exclusive node, which keeps out the engines of all other slots and gateways: for an engine
-// that is no child of ours, the gateway holds the lock itself.
+// occupy takes the devices that the slot's engine has to itself: for one that is no child of ours, the gateway holds the
+// locks itself.
 func (d *Drivers) occupy(ctx context.Context, s *hearth.Slot) ([]*os.File, error) {
-	if s.Node == nil || !s.Node.Exclusive {
+	paths := d.devices(s)
+	if len(paths) == 0 {
 		return nil, nil
 	}
 	if d.o.Dir == "" {
 		return nil, errors.New("start the engine: there is no directory to record it in")
 	}
-	f, err := lockSoon(ctx, filepath.Join(d.o.LockDir, fileName(s.Node.Name)+".engine"))
-	if errors.Is(err, errHeld) {
-		return nil, &slot.BusyError{Message: "another engine holds the device"}
-	}
-	if err != nil {
-		return nil, err
-	}
-	return []*os.File{f}, nil
+	return d.lockAll(ctx, s, paths)
 }
 
 func (o orderDriver) engine(s *hearth.Slot, place []*os.File) (*ordered, error) {

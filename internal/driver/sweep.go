@@ -21,7 +21,7 @@ import (
 const defaultGrace = 10 * time.Second
 
 // Sweep takes stock of what earlier gateways of this data directory left running. An engine whose slot would be started the
-// same way today is adopted, at most one per exclusive node; every other one is stopped, and has ended when Sweep returns.
+// same way today is adopted, at most one per device of an exclusive node; every other one is stopped, and has ended when Sweep returns.
 // What cannot be ended is logged: its locks keep other engines out. Sweep is called once, before anything is started. The
 // engines are returned by the names of their slots; they have yet to be asked whether they are ready.
 func (d *Drivers) Sweep(ctx context.Context, c *hearth.Catalog) (map[string]slot.Engine, error) {
@@ -85,7 +85,7 @@ func (d *Drivers) known(all []proc) (map[string]bool, error) {
 	return names, nil
 }
 
-// choose picks the records whose processes are adopted: of those that may share no node, the one that was started last.
+// choose picks the records whose processes are adopted: of those that may share no device, the one that was started last.
 func (d *Drivers) choose(conf map[string]*hearth.Slot, names map[string]bool, all []proc) map[string]record {
 	var fit []record
 	for name := range names {
@@ -95,13 +95,15 @@ func (d *Drivers) choose(conf map[string]*hearth.Slot, names map[string]bool, al
 	}
 	slices.SortFunc(fit, func(a, b record) int { return cmp.Or(cmp.Compare(b.Begun, a.Begun), cmp.Compare(a.Slot, b.Slot)) })
 	adopted := make(map[string]record)
-	taken := make(map[string]bool) // exclusive nodes
+	taken := make(map[string]bool) // devices
 	for _, r := range fit {
-		n := conf[r.Slot].Node
-		if n.Exclusive && taken[n.Name] {
+		alone := conf[r.Slot].Alone()
+		if slices.ContainsFunc(alone, func(device string) bool { return taken[device] }) {
 			continue
 		}
-		taken[n.Name] = true
+		for _, device := range alone {
+			taken[device] = true
+		}
 		adopted[r.Slot] = r
 	}
 	return adopted

@@ -63,7 +63,7 @@ func collectSlot(out chan<- prometheus.Metric, conf *hearth.Slot, v hearth.SlotV
 		out <- gauge(slotState, flag(!v.Unknown && v.State == st), append(labels[:3:3], st.String())...)
 	}
 	out <- gauge(slotState, flag(v.Unknown), append(labels[:3:3], unheardOf)...)
-	out <- gauge(slotUsable, flag(!v.Disabled && !v.Drained && v.Paused.IsZero() && !v.Foreign && !v.Unknown), labels...)
+	out <- gauge(slotUsable, flag(!v.Disabled && !v.Drained && v.Paused.IsZero() && v.Shut.IsZero() && !v.Foreign && !v.Unknown), labels...)
 	out <- gauge(slotInflight, float64(v.Inflight), labels...)
 	out <- gauge(slotWaiting, float64(v.Waiting), labels...)
 	out <- gauge(slotPlaces, float64(slotOf(conf, v).Concurrency), labels...)

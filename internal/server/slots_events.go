@@ -38,6 +38,7 @@ type eventJSON struct {
 	Disabled    bool       `json:"disabled"`
 	Drained     bool       `json:"drained"`
 	PausedUntil *time.Time `json:"paused_until"`
+	ShutUntil   *time.Time `json:"shut_until"`
 	Foreign     bool       `json:"foreign"`
 	Missed      int        `json:"missed,omitzero"` // events that were lost before this one: read /slots again
 }
@@ -76,7 +77,7 @@ func (s *Server) eventJSON(e *slot.Event) eventJSON {
 	return eventJSON{
 		At: e.At.UTC().Truncate(time.Millisecond), Slot: e.Slot, Node: e.Node, Model: e.Model, From: e.From.String(), To: e.To.String(),
 		Why: s.whyOf(e), Status: v.Status(), Inflight: v.Inflight, Waiting: v.Waiting, LoadRest: seconds(v.LoadRest),
-		Disabled: v.Disabled, Drained: v.Drained, PausedUntil: orNullTime(v.Paused), Foreign: v.Foreign, Missed: e.Missed,
+		Disabled: v.Disabled, Drained: v.Drained, PausedUntil: orNullTime(v.Paused), ShutUntil: orNullTime(v.Shut), Foreign: v.Foreign, Missed: e.Missed,
 	}
 }
 
