@@ -180,6 +180,21 @@ func TestLog_MemoryIsBounded(t *testing.T) {
 		}
 		p.close(t)
 	})
+	t.Run("a prompt is kept up to the bound, and no half of a secret there", func(t *testing.T) {
+		p := open(t, t.TempDir(), 0, week)
+		defer p.close(t)
+		for at := range 40 {
+			fill := strings.Repeat("word ", p.rules.MaxBytes/5+1)[:p.rules.MaxBytes-60+at]
+			id := fmt.Sprintf("gen-%d", at)
+			if !p.keep(id, fill+" sk-myip-SECRETSECRETSECRETSECRET "+strings.Repeat("word ", 3000)) {
+				t.Fatal("dropped")
+			}
+			got := p.text(t, id)
+			if strings.Contains(got, "SECRET") || strings.Count(got, fill[:len(fill)-40]) != 2 || !strings.Contains(got, `"truncated":true`) {
+				t.Fatalf("at %d: %s", at, got)
+			}
+		}
+	})
 	t.Run("an answer has the room that the rules give", func(t *testing.T) {
 		p := open(t, t.TempDir(), 0, week)
 		d := p.Begin(p.rules, "gen-1", day, []byte(`["x"]`))
