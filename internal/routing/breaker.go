@@ -31,7 +31,7 @@ const (
 func (e *estimate) fails(peers float64) bool {
 	bar := max(openBar, openPeers*peers)
 	return e.Fast.Tries >= openTries && wilson(e.Fast.Errors, e.Fast.Tries) > bar ||
-		e.Slow.Tries >= openSlow && wilson(e.Slow.Errors, e.Slow.Tries) > bar && e.errorRate() > bar
+		e.Slow.Tries >= openSlow && wilson(e.Slow.Errors, e.Slow.Tries) > bar && e.errorRate(0) > bar
 }
 
 // open opens, for longer each time. jitter is from 0 to 1.

@@ -33,6 +33,7 @@ const (
 type option struct {
 	r     float64 // routing cost; what is full is dearer by the square of its load
 	load  float64 // requests under way over the cap
+	w     float64 // share, before it is divided by the sum
 	at    int32   // place in the tier
 	row   int32
 	class class
@@ -48,9 +49,21 @@ type scene struct {
 	v      *view
 	q      query
 	at     int64
-	opts   []option
 	lowest float64 // cost of the usable
+	sum    float64 // of the weights
 	armed  bool    // the session sticks to where its cache is
+
+	n     int
+	usual [tierUsual]option
+	more  []option // in place of usual, for a longer tier
+}
+
+// opts are the candidates. The slice is not kept in the scene, for then the scene would not fit on the stack.
+func (s *scene) opts() []option {
+	if s.more != nil {
+		return s.more
+	}
+	return s.usual[:s.n]
 }
 
 // Order puts the candidates of a tier (external, of one model and one priority) into the order in which they are to be
@@ -58,13 +71,8 @@ type scene struct {
 // from Begin on. why, unless nil, is as long as the tier and gets the terms of each candidate, in the new order. It does
 // not allocate for up to 40 candidates.
 func (r *Router) Order(a *Ask, tier []hearth.Candidate, why []Terms, now time.Time) Decision {
-	var usual [tierUsual]option
-	opts := usual[:]
-	if len(tier) > len(opts) {
-		opts = make([]option, len(tier))
-	}
 	var s scene
-	d := r.pick(a, tier, opts[:len(tier)], &s, now)
+	d := r.pick(a, tier, &s, now)
 	if d.Place < 0 {
 		return d
 	}
@@ -77,16 +85,11 @@ func (r *Router) Order(a *Ask, tier []hearth.Candidate, why []Terms, now time.Ti
 
 // Pick is Order without the order: it says which candidate has the first place.
 func (r *Router) Pick(a *Ask, tier []hearth.Candidate, now time.Time) Decision {
-	var usual [tierUsual]option
-	opts := usual[:]
-	if len(tier) > len(opts) {
-		opts = make([]option, len(tier))
-	}
 	var s scene
-	return r.pick(a, tier, opts[:len(tier)], &s, now)
+	return r.pick(a, tier, &s, now)
 }
 
-func (r *Router) pick(a *Ask, tier []hearth.Candidate, opts []option, s *scene, now time.Time) Decision {
+func (r *Router) pick(a *Ask, tier []hearth.Candidate, s *scene, now time.Time) Decision {
 	var k *market
 	for i := range tier {
 		if k = r.find(tier[i].Endpoint.Index).market; k != nil {
@@ -96,7 +99,10 @@ func (r *Router) pick(a *Ask, tier []hearth.Candidate, opts []option, s *scene, 
 	if k == nil {
 		return Decision{Place: -1, Endpoint: -1}
 	}
-	s.v, s.at, s.opts = k.view.Load(), r.nanos(now), opts
+	s.v, s.at, s.n = k.view.Load(), r.nanos(now), len(tier)
+	if s.n > tierUsual {
+		s.more = make([]option, s.n)
+	}
 	r.ask(a, k, s)
 	r.weigh(tier, k, s)
 	o, why, p := s.choose(a, draws(a.Draw^k.model.salt^uint64(tier[0].Endpoint.Priority)))
@@ -132,8 +138,10 @@ func (r *Router) ask(a *Ask, k *market, s *scene) {
 // weigh finds the class and the cost of every candidate.
 func (r *Router) weigh(tier []hearth.Candidate, k *market, s *scene) {
 	s.lowest = math.Inf(1)
+	var t terms
+	opts := s.opts()
 	for i := range tier {
-		o := &s.opts[i]
+		o := &opts[i]
 		p := r.find(tier[i].Endpoint.Index)
 		*o = option{at: int32(i), row: int32(p.row), class: unknown, r: math.Inf(1)}
 		if p.market != k {
@@ -143,13 +151,20 @@ func (r *Router) weigh(tier []hearth.Candidate, k *market, s *scene) {
 		n := float64(max(row.end.flight.Load(), 0))
 		o.load = n / row.cap
 		o.class = s.classOf(row, n)
-		o.r = s.v.cost(row, &s.q, n).R
+		s.v.cost(&t, row, &s.q, n)
+		o.r = t.R
 		switch o.class {
 		case usable:
 			s.lowest = min(s.lowest, o.r)
 		case full:
 			u := (n + 1) / row.cap
 			o.r *= u * u
+		}
+	}
+	for i := range opts {
+		if o := &opts[i]; o.class == usable {
+			o.w = s.weight(o)
+			s.sum += o.w
 		}
 	}
 }
@@ -175,14 +190,15 @@ func (s *scene) classOf(row *row, n float64) class {
 
 // choose finds the first place, why, and how likely that was.
 func (s *scene) choose(a *Ask, d draws) (*option, Reason, float64) {
-	best := &s.opts[0]
-	for i := range s.opts {
-		if s.opts[i].before(best) {
-			best = &s.opts[i]
+	opts := s.opts()
+	best := &opts[0]
+	for i := range opts {
+		if opts[i].before(best) {
+			best = &opts[i]
 		}
 	}
 	switch {
-	case len(s.opts) == 1:
+	case s.n == 1:
 		return best, Only, 1
 	case best.class == flagged:
 		return best, FlaggedOverflow, 1
@@ -206,8 +222,9 @@ func (s *scene) stuck() *option {
 	if !s.armed {
 		return nil
 	}
-	for i := range s.opts {
-		if o := &s.opts[i]; o.class == usable && s.v.rows[o.row].end == s.q.warm {
+	opts := s.opts()
+	for i := range opts {
+		if o := &opts[i]; o.class == usable && s.v.rows[o.row].end == s.q.warm {
 			if o.r <= stickWithin*s.lowest {
 				return o
 			}
@@ -225,8 +242,9 @@ func (s *scene) overdue(a *Ask) (found *option, why Reason, odds float64) {
 	}
 	most := 1.0
 	why, odds = Explore, s.v.explore
-	for i := range s.opts {
-		o := &s.opts[i]
+	opts := s.opts()
+	for i := range opts {
+		o := &opts[i]
 		if o.class == halfOpen {
 			if why != Probe || o.r < found.r {
 				found, why, odds = o, Probe, s.v.probe
@@ -256,19 +274,17 @@ func (s *scene) overdue(a *Ask) (found *option, why Reason, odds float64) {
 }
 
 func (s *scene) present(e *end) bool {
-	for i := range s.opts {
-		if o := &s.opts[i]; o.class != unknown && s.v.rows[o.row].end == e {
+	opts := s.opts()
+	for i := range opts {
+		if o := &opts[i]; o.class != unknown && s.v.rows[o.row].end == e {
 			return true
 		}
 	}
 	return false
 }
 
-// weight is the share of a candidate, before it is divided by the sum.
+// weight is the share of a usable candidate, before it is divided by the sum.
 func (s *scene) weight(o *option) float64 {
-	if o.class != usable {
-		return 0
-	}
 	x := 0.0
 	if s.lowest > 0 {
 		x = o.r/s.lowest - 1
@@ -278,9 +294,9 @@ func (s *scene) weight(o *option) float64 {
 	}
 	w := s.v.rows[o.row].ramp
 	if x <= band {
-		w *= math.Exp(-x / band)
+		w *= decline(x / band)
 	} else {
-		w *= math.Exp(-1 - (x-band)/beyond)
+		w *= decline(1 + (x-band)/beyond)
 	}
 	if o.load > crowded {
 		w *= (1 - o.load) / (1 - crowded)
@@ -290,39 +306,30 @@ func (s *scene) weight(o *option) float64 {
 
 // part is how likely a candidate is drawn by weight.
 func (s *scene) part(o *option) float64 {
-	sum := 0.0
-	for i := range s.opts {
-		sum += s.weight(&s.opts[i])
-	}
-	if sum <= 0 {
+	if s.sum <= 0 {
 		return 0
 	}
-	return s.weight(o) / sum
+	return o.w / s.sum
 }
 
 // draw takes a candidate by weight. lost is the one that exploration would have taken with the given odds.
 func (s *scene) draw(best, lost *option, odds, point float64) (*option, Reason, float64) {
-	sum := 0.0
-	for i := range s.opts {
-		sum += s.weight(&s.opts[i])
-	}
-	if !(sum > 0) {
+	if !(s.sum > 0) {
 		return best, Share, 1 - odds
 	}
-	point *= sum
-	var last *option
-	for i := range s.opts {
-		o := &s.opts[i]
-		w := s.weight(o)
-		if w == 0 {
+	point *= s.sum
+	last, opts := best, s.opts()
+	for i := range opts {
+		o := &opts[i]
+		if o.w == 0 {
 			continue
 		}
 		last = o
-		if point -= w; point < 0 {
+		if point -= o.w; point < 0 {
 			break
 		}
 	}
-	p := (1 - odds) * s.weight(last) / sum
+	p := (1 - odds) * s.part(last)
 	if last == lost {
 		p += odds
 	}

@@ -23,6 +23,7 @@ const (
 	startDecode   = 1 / 45.0 // seconds per token, likewise
 	startFailTime = 2.0      // seconds that a failed try takes
 	startLimit    = 0.3      // seconds that a 429 takes
+	suspectAfter  = 5.0      // seconds overdue
 	failStep      = 0.1      // weight of the newest in the mean of these
 )
 
@@ -273,12 +274,17 @@ func step(mean, secs, start float64) float64 {
 }
 
 // errorRate and limitRate are how likely a try fails, and how likely it meets a 429. They react within seconds; the slow
-// window forgives a calm half-minute only half. The windows must be faded to the same time.
-func (e *estimate) errorRate() float64 {
+// window forgives a calm half-minute only half. suspects are tries under way that look like failures. The windows must be
+// faded to the same time.
+func (e *estimate) errorRate(suspects float64) float64 {
 	slow := (e.Slow.Errors + priorTries*firstError) / (e.Slow.Tries + priorTries)
-	fast := (e.Fast.Errors + fastTries*slow) / (e.Fast.Tries + fastTries)
+	fast := (e.Fast.Errors + suspects + fastTries*slow) / (e.Fast.Tries + suspects + fastTries)
 	return max(fast, slow/2)
 }
+
+// suspects is how many failures there will be among the tries that wait for a first token and are overdue by so many
+// seconds in all: one for each time that a hang would have to take to be told from a slow answer.
+func suspects(overdue, level float64) float64 { return overdue / (suspectAfter + 3*level) }
 
 func (e *estimate) limitRate() float64 {
 	slow := (e.Slow.Limits + priorTries*firstLimit) / (e.Slow.Sent + priorTries)

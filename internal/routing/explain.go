@@ -9,7 +9,7 @@ import (
 // arrange moves the candidates into their order: the chosen one, then the others by class and cost. The terms, if there
 // are any, move along.
 func (s *scene) arrange(tier []hearth.Candidate, why []Terms, d Decision) {
-	opts := s.opts
+	opts := s.opts()
 	first := opts[d.Place]
 	copy(opts[1:d.Place+1], opts[:d.Place])
 	opts[0] = first
@@ -57,12 +57,9 @@ func (s *scene) explain(a *Ask, tier []hearth.Candidate, why []Terms, d Decision
 	if drawn {
 		lost, _, odds = s.overdue(a)
 	}
-	sum := 0.0
-	for i := range s.opts {
-		sum += s.weight(&s.opts[i])
-	}
-	for i := range s.opts {
-		o, w := &s.opts[i], &why[i]
+	opts := s.opts()
+	for i := range opts {
+		o, w := &opts[i], &why[i]
 		*w = Terms{Endpoint: tier[i].Endpoint.Index}
 		if o.class == unknown {
 			continue
@@ -70,9 +67,7 @@ func (s *scene) explain(a *Ask, tier []hearth.Candidate, why []Terms, d Decision
 		s.terms(o, w)
 		switch {
 		case drawn:
-			if sum > 0 {
-				w.Share = (1 - odds) * s.weight(o) / sum
-			}
+			w.Share = (1 - odds) * s.part(o)
 			if o == lost {
 				w.Share += odds
 			}
@@ -86,7 +81,8 @@ func (s *scene) explain(a *Ask, tier []hearth.Candidate, why []Terms, d Decision
 func (s *scene) terms(o *option, w *Terms) {
 	row := &s.v.rows[o.row]
 	n := max(row.end.flight.Load(), 0)
-	t := s.v.cost(row, &s.q, float64(n))
+	var t terms
+	s.v.cost(&t, row, &s.q, float64(n))
 	w.Cost, w.Cached, w.TTFT, w.Rest = t.Cost, t.cached, t.ttft, t.rest
 	w.Tries, w.InFlight, w.Errors, w.Limits, w.BadTools = row.tries, int(n), row.errors, row.limits, row.bad
 	if !math.IsInf(row.cap, 1) {

@@ -167,7 +167,7 @@ func (r *row) fill(k *market, i int, at float64, typ typical, overdue float64) {
 		r.knee, r.perQueued = kn, e.service(r.slowTTFT+typ.out*r.slowDecode)/kn
 	}
 	r.cap = e.Limit.at(at, e.perSecond())
-	r.errors, r.limits = e.errorRate(), e.limitRate()
+	r.errors, r.limits = e.errorRate(suspects(overdue, r.slowTTFT)), e.limitRate()
 	e.Tools.fade(at, halfLong)
 	r.bad = e.Tools.rate(firstBad, priorTries)
 	r.ramp = 1
@@ -227,17 +227,20 @@ func (r *row) fails(e *estimate, v *view) {
 // it worth its price.
 func (v *view) limits(typ typical, mean query) {
 	mean.kappa = v.kappa
+	lowest := make(map[int]float64, 2) // by priority
+	for i := range v.rows {
+		var t terms
+		r := &v.rows[i]
+		v.cost(&t, r, &mean, r.flight)
+		if low, ok := lowest[r.priority]; !ok || t.R < low {
+			lowest[r.priority] = t.R
+		}
+	}
 	for i := range v.rows {
 		r := &v.rows[i]
-		lowest := math.Inf(1)
-		for j := range v.rows {
-			if o := &v.rows[j]; o.priority == r.priority {
-				lowest = min(lowest, v.cost(o, &mean, o.flight).R)
-			}
-		}
 		hopeful := r.price(&mean, mean.cached(r)) + v.kappa*v.lambda*(firstWeight*typ.ttft/2+v.out*typ.decode/2)
 		r.limit = exploreSoon
-		if hopeful > noChance*lowest {
+		if hopeful > noChance*lowest[r.priority] {
 			r.limit = exploreLate
 		}
 	}
