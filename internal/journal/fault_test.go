@@ -35,7 +35,7 @@ func (d *faultyDisk) options(t *testing.T) Options {
 	t.Helper()
 	dir := t.TempDir()
 	d.directory = directory(dir)
-	return Options{Dir: dir, disk: d}
+	return Options{Dir: dir, disk: d, pause: time.Nanosecond}
 }
 
 func (d *faultyDisk) Create(name string, synced bool) (file, error) {
@@ -234,7 +234,7 @@ func TestSyncFailsOnce(t *testing.T) {
 	for seed := range uint64(50) {
 		for _, d := range []Durability{Power, Process} {
 			m := newModel(seed, nil)
-			o := Options{Dir: "model", Durability: d, disk: m}
+			o := Options{Dir: "model", Durability: d, disk: m, pause: time.Nanosecond}
 			j, err := Open(o)
 			if err != nil {
 				t.Fatal(err)

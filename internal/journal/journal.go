@@ -26,6 +26,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Durability says what Append waits for.
@@ -68,7 +69,8 @@ type Options struct {
 	Durability   Durability   // default Process
 	Log          *slog.Logger // default: discard
 
-	disk disk // tests put a model in the real one's place
+	disk  disk          // tests put a model in the real one's place
+	pause time.Duration // instead of reserveRetry
 }
 
 // Recovery is what Open found at the end of the last segment.
@@ -90,6 +92,8 @@ type Journal struct {
 	log        *slog.Logger
 	recovery   Recovery
 	lock       io.Closer
+	retry      time.Duration // the first pause of makeRoom
+	retryMax   time.Duration // and the longest
 
 	done     atomic.Uint64 // every sequence up to here is on the disk
 	used     atomic.Int64  // bytes in all segments
@@ -110,6 +114,10 @@ type Journal struct {
 	next     uint64
 	rotateAt int64 // after a segment could not be begun: try again at this size
 	closed   bool
+
+	refused error         // why makeRoom failed the last time, and
+	pause   time.Duration // how long it does not try again
+	retryAt time.Time
 
 	unsafe backlog // the records behind done. Process: they are in the file; Power: the leader writes them
 
@@ -153,7 +161,7 @@ func Open(o Options) (*Journal, error) {
 func newJournal(o Options) *Journal {
 	j := &Journal{
 		dir: filepath.Clean(o.Dir), disk: o.disk, segBytes: o.SegmentBytes, maxBytes: o.MaxBytes, durability: o.Durability,
-		log: o.Log, next: 1,
+		log: o.Log, next: 1, retry: o.pause, retryMax: o.pause,
 		dirty: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	if j.maxBytes <= 0 {
@@ -165,6 +173,9 @@ func newJournal(o Options) *Journal {
 	j.segBytes = max(min(j.segBytes, j.maxBytes/4), minSegment)
 	if j.durability == "" {
 		j.durability = Process
+	}
+	if j.retry <= 0 {
+		j.retry, j.retryMax = reserveRetry, reserveRetryMax
 	}
 	if j.log == nil {
 		j.log = slog.New(slog.DiscardHandler)

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -95,7 +96,7 @@ func runLives(lives []life, d Durability, set func(*model)) error {
 
 // open opens the journal and looks for all that must be there.
 func (h *history) open() error {
-	j, err := Open(Options{Dir: "model", SegmentBytes: minSegment, Durability: h.durability, disk: h.disk})
+	j, err := Open(Options{Dir: "model", SegmentBytes: minSegment, Durability: h.durability, disk: h.disk, pause: time.Nanosecond})
 	if err != nil {
 		return h.excuse(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 )
 
 const (
@@ -11,6 +12,10 @@ const (
 	allocateStep = 4 << 20
 	// maxBehind bounds the bytes of written records that the disk has not taken yet: they are kept in memory until then.
 	maxBehind = 64 << 20
+	// reserveRetry is the first pause between tries of a disk that failed; each further one is twice as long, up to
+	// reserveRetryMax. Every request asks for space, and a disk that fails is not helped by a thousand tries a second.
+	reserveRetry    = 10 * time.Millisecond
+	reserveRetryMax = time.Second
 )
 
 var errBehind = errors.New("the disk does not keep up with what is written")
@@ -41,13 +46,27 @@ func (j *Journal) Reserve() error {
 // Unreserve gives back what Reserve held back.
 func (j *Journal) Unreserve() { j.promised.Add(-promise) }
 
-// makeRoom sets space aside for all that is promised, and tries the disk again if it failed.
+// makeRoom sets space aside for all that is promised, and tries the disk again if it failed. When that fails too, whoever
+// asks within the next pause gets the same error.
 func (j *Journal) makeRoom() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.closed {
 		return ErrClosed
 	}
+	if time.Now().Before(j.retryAt) {
+		return j.refused
+	}
+	if j.refused = j.tryRoom(); j.refused != nil {
+		j.pause = min(max(2*j.pause, j.retry), j.retryMax)
+		j.retryAt = time.Now().Add(j.pause)
+		return j.refused
+	}
+	j.pause, j.retryAt = 0, time.Time{}
+	return nil
+}
+
+func (j *Journal) tryRoom() error {
 	if err := j.heal(); err != nil {
 		return err
 	}
