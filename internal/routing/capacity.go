@@ -113,7 +113,7 @@ func (k *knee) see(now, others, late, bar, service, peak float64) {
 	switch {
 	case late > bar:
 		if at == 0 {
-			at = 1.5*max(peak, n) + 2
+			at = max(peak, n) + 2
 		}
 		if n > kneeNear*at {
 			at += kneeStep * (n/(1+late/max(service, 1e-3)) - at) // first in, first out: n·service/k = service + late

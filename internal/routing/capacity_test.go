@@ -1,0 +1,185 @@
+package routing
+
+import (
+	"math"
+	"testing"
+)
+
+func TestLimit(t *testing.T) {
+	const rate = 1.0 // a second: a cycle is 200 s
+	fresh := func() *limit {
+		l := new(limit)
+		l.accepted(0, 100)
+		return l
+	}
+	t.Run("no cap before the first 429", func(t *testing.T) {
+		if got := fresh().at(1, rate); !math.IsInf(got, 1) {
+			t.Error(got)
+		}
+	})
+	t.Run("a tenth less, back after a cycle, beyond it after two", func(t *testing.T) {
+		l := fresh()
+		l.refused(1, 20, math.Inf(1), 0, 0.5)
+		for _, c := range []struct{ after, want float64 }{{0, 18}, {100, 19.75}, {200, 20}, {400, 23}, {600, 44}} {
+			if got := l.at(1+c.after, rate); !near(got, c.want, 1e-6) {
+				t.Errorf("after %v s: %v, want %v", c.after, got, c.want)
+			}
+		}
+	})
+	t.Run("a cycle is 20 s at least and 300 s at most", func(t *testing.T) {
+		l := fresh()
+		l.refused(1, 20, math.Inf(1), 0, 0.5)
+		if fast, slow := l.at(21, 1e3), l.at(301, 1e-3); !near(fast, 20, 1e-6) || !near(slow, 20, 1e-6) {
+			t.Errorf("%v %v", fast, slow)
+		}
+	})
+	t.Run("no more than half above what was ever under way", func(t *testing.T) {
+		l := new(limit)
+		l.accepted(0, 10)
+		l.refused(1, 20, math.Inf(1), 0, 0.5)
+		if got := l.at(1, rate); !near(got, 17, 1e-2) {
+			t.Error(got)
+		}
+		if got := l.at(1e6, rate); !near(got, 2, 1e-6) {
+			t.Errorf("long after: %v", got)
+		}
+	})
+	t.Run("an attempt beyond the cap teaches nothing", func(t *testing.T) {
+		l := fresh()
+		l.refused(1, 20, math.Inf(1), 0, 0.5)
+		before := *l
+		for i := range 50 {
+			l.refused(10+2*float64(i), 20, l.at(10+2*float64(i), rate), 0, 0.5)
+		}
+		if l.Max != before.Max || l.Last != before.Last {
+			t.Errorf("%+v", l)
+		}
+	})
+	t.Run("a 429 below the former cap lowers it a little more than to what was under way", func(t *testing.T) {
+		l := fresh()
+		l.refused(1, 20, math.Inf(1), 0, 0.5)
+		if l.refused(5, 10, 18, 0, 0.5); !near(l.Max, 9.5, 1e-9) || l.Last != 5 {
+			t.Errorf("%+v", l)
+		}
+	})
+	t.Run("429s within a second are one", func(t *testing.T) {
+		l := fresh()
+		l.refused(1, 20, math.Inf(1), 0, 0.5)
+		l.refused(1.9, 3, 18, 0, 0.5)
+		if l.Max != 20 || l.Run != 1 || !near(l.Until, 1.5, 1e-9) {
+			t.Errorf("%+v", l)
+		}
+	})
+	t.Run("never below one", func(t *testing.T) {
+		l := fresh()
+		for i := range 5 {
+			l.refused(10*float64(i+1), 0, math.Inf(1), 0, 0.5)
+		}
+		if got := l.at(51, rate); got != 1 {
+			t.Error(got)
+		}
+	})
+	t.Run("answers beyond the cap raise it", func(t *testing.T) {
+		l := fresh()
+		l.refused(1, 4, math.Inf(1), 0, 0.5)
+		for range 40 {
+			l.answered(8, 4)
+		}
+		l.answered(7, 9)
+		if l.Max != 8 || l.Run != 0 {
+			t.Errorf("%+v", l)
+		}
+	})
+}
+
+func TestCooldown(t *testing.T) {
+	l := new(limit)
+	for i, want := range []float64{0.5, 0.8, 1.28, 2.048} {
+		now := 100 * float64(i+1)
+		if l.refused(now, 5, 1, 0, 0.5); !near(l.Until-now, want, 1e-6) {
+			t.Errorf("429 %d: %v s", i+1, l.Until-now)
+		}
+	}
+	for i := range 30 {
+		l.refused(1000+100*float64(i), 5, 1, 0, 1)
+	}
+	if got := l.Until - 3900; !near(got, 30*1.15, 1e-6) {
+		t.Errorf("at most %v s", got)
+	}
+	l.answered(1, 9)
+	if l.refused(9000, 5, 1, 0, 0); !near(l.Until-9000, 0.5*0.85, 1e-6) {
+		t.Errorf("after an answer %v s", l.Until-9000)
+	}
+	if l.refused(9100, 5, 1, 7, 0); !near(l.Until-9100, 7, 1e-6) {
+		t.Errorf("as asked: %v s", l.Until-9100)
+	}
+	if l.refused(9200, 5, 1, 1e9, 0); !near(l.Until-9200, 600, 1e-6) {
+		t.Errorf("what is asked is bounded: %v s", l.Until-9200)
+	}
+	if l.refused(9200.5, 5, 1, 3, 0); !near(l.Until-9200, 600, 1e-6) {
+		t.Errorf("a shorter wish shortens nothing: %v s", l.Until-9200)
+	}
+}
+
+func TestKnee(t *testing.T) {
+	const service = 10.0
+	late := func(n, places float64) float64 { return max(n+1-places, 0) * service / places }
+	t.Run("it finds the places of a queue", func(t *testing.T) {
+		for _, places := range []float64{4, 12, 40} {
+			k, now := new(knee), 0.0
+			for i := range 400 {
+				now += 0.5
+				n := float64(i%int(2*places)) + 1
+				k.see(now, n, late(n, places), 1, service, 2*places)
+			}
+			if got := k.value(now); !near(got, places, 0.2) {
+				t.Errorf("%v places: %.2f", places, got)
+			}
+		}
+	})
+	t.Run("a slow answer with little under way is no queue", func(t *testing.T) {
+		k := knee{At: 10}
+		if k.see(1, 2, 30, 1, service, 10); k.At != 10 {
+			t.Errorf("%+v", k)
+		}
+		k = knee{}
+		if k.see(1, 0, 30, 1, service, 20); k.At != 0 {
+			t.Errorf("%+v", k)
+		}
+	})
+	t.Run("it rises when more are served without a wait", func(t *testing.T) {
+		k := knee{At: 10}
+		for i := range 30 {
+			k.see(float64(i)/10, 19, 0, 1, service, 20)
+		}
+		if !near(k.At, 20, 0.01) {
+			t.Errorf("%+v", k)
+		}
+	})
+	t.Run("and with time, when no queue is seen", func(t *testing.T) {
+		k := knee{At: 10, Late: 0}
+		if a, b := k.value(300), k.value(900); a != 10 || !near(b, 22, 1e-6) {
+			t.Errorf("%v %v", a, b)
+		}
+	})
+}
+
+// A provider that queues: the router finds out, and the wait stays within bounds.
+func TestQueueingSite(t *testing.T) {
+	got := median3(func(seed uint64) []float64 {
+		sites := six()
+		sites[0].in, sites[0].out = 0.5, 1.5
+		for _, s := range sites {
+			s.places = 100
+		}
+		sites[0].places, sites[0].queue = 8, true
+		w := newWorld(t, seed, sites...)
+		w.run(3, 1200)
+		v := w.markets[0].view.Load()
+		return []float64{w.wait / float64(w.waits), v.rows[0].knee, w.part(0, 600, 1200)}
+	})
+	t.Logf("ttft %.2f s, knee %.1f of 8, share %.2f", got[0], got[1], got[2])
+	if got[0] > 3 || got[1] < 4 || got[1] > 16 || got[2] < 0.05 || got[2] > 0.35 {
+		t.Error("not so")
+	}
+}
