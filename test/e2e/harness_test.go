@@ -31,6 +31,8 @@ const (
 	gemma  = "google/gemma-4-26b-a4b"
 	exaone = "lgai/exaone-4.0-32b"
 	apiKey = "sk-myip-e2e-0123456789abcdef0123456789abcdef"
+
+	endless = `, "stream": true, "ignore_eos": true, "max_tokens": 4000` // a stream of minutes: it is not at its end, however busy the machine
 )
 
 // program is the hearth binary, built once.
@@ -109,7 +111,7 @@ type world struct {
 func start(t testing.TB, w world) *gateway {
 	t.Helper()
 	if w.wait == "" {
-		w.wait = "20s"
+		w.wait = "1m"
 	}
 	if w.more == "" {
 		w.more = "shutdown: {lame_duck: 0s, grace: 5s}"

@@ -39,7 +39,7 @@ func killWorld(t *testing.T, acme string) string {
 		}
 		return string(b)
 	}
-	const slot = `context: 32768, concurrency: 2, wait: 20s, stop_grace: 200ms, price: {prompt: 30, completion: 150}, env: {LLAMA_API_KEY: "${api_key}"}`
+	const slot = `context: 32768, concurrency: 2, wait: 1m, stop_grace: 200ms, price: {prompt: 30, completion: 150}, env: {LLAMA_API_KEY: "${api_key}"}`
 	return fmt.Sprintf(`currency: KRW
 exchange_rates: {USD: 1390}
 data_dir: data
@@ -136,7 +136,7 @@ func killedWhile(g *gateway, round int) {
 		g.served(g.chat(ask(gemma, onlyLocal)), local, gemma)
 		send(exaone)
 	case 1: // in an answer, with the other model waited for
-		g.stream(ask(gemma, onlyLocal+`, "stream": true`)).next(g.t)
+		g.stream(ask(gemma, onlyLocal+endless)).next(g.t)
 		send(exaone)
 	case 2: // it ends, with an engine to be stopped
 		g.served(g.chat(ask(exaone, onlyLocal)), local, exaone)

@@ -54,15 +54,15 @@ func startMachine(t testing.TB, listen string, gemmaArgs ...string) *machine {
 	}
 	text := fmt.Sprintf(`currency: KRW
 data_dir: data
-shutdown: {grace: 10s}
+shutdown: {grace: 30s}
 node_server: {listen: %q, token: %s%s}
 nodes:
   - name: gpu
     turn: 300ms
     min_resident: 0s
     slots:
-      - {name: gemma, model: %s, command: %s, concurrency: 2, wait: 20s, expected_load: 1s, stop_grace: 200ms}
-      - {name: exaone, model: %s, command: %s, concurrency: 2, wait: 20s, expected_load: 1s, stop_grace: 200ms}
+      - {name: gemma, model: %s, command: %s, concurrency: 2, wait: 1m, expected_load: 1s, stop_grace: 200ms}
+      - {name: exaone, model: %s, command: %s, concurrency: 2, wait: 1m, expected_load: 1s, stop_grace: 200ms}
 `, server, nodeToken, keys, gemma, engineLine(t, gemma, gemmaArgs), exaone, engineLine(t, exaone, nil))
 	if err := os.WriteFile(m.path("node.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -141,8 +141,8 @@ local: {name: ` + local + `}
 default_model: ` + gemma + `
 nodes:
   - {name: gpu-2, url: "URL", token: TOKEN, ca: CA, slots: [
-      {name: gemma, model: ` + gemma + `, context: 32768, concurrency: 2, wait: 20s, price: {prompt: 30, completion: 150}},
-      {name: exaone, model: ` + exaone + `, context: 32768, concurrency: 2, wait: 20s, price: {prompt: 30, completion: 150}}]}
+      {name: gemma, model: ` + gemma + `, context: 32768, concurrency: 2, wait: 1m, price: {prompt: 30, completion: 150}},
+      {name: exaone, model: ` + exaone + `, context: 32768, concurrency: 2, wait: 1m, price: {prompt: 30, completion: 150}}]}
 providers:
   - slug: acme
     name: Acme AI

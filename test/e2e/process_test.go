@@ -22,7 +22,7 @@ func TestShutdown(t *testing.T) {
 	t.Parallel()
 	t.Run("no new work, the stream in flight finishes, engines stop, exit 0", func(t *testing.T) {
 		t.Parallel()
-		g := start(t, world{gemmaArgs: []string{"--tokens-per-second", "30"}, more: "shutdown: {lame_duck: 300ms, grace: 10s}"})
+		g := start(t, world{gemmaArgs: []string{"--tokens-per-second", "10"}, more: "shutdown: {lame_duck: 2s, grace: 30s}"})
 		s := g.stream(ask(gemma, `, "stream": true`))
 		s.next(t)
 		pids := g.engines()
