@@ -80,12 +80,12 @@ func (v *view) cost(t *terms, r *row, q *query, n float64) {
 // flagged says whether the endpoint is flagged for a quality that the request needs.
 func (r *row) flagged(q *query) bool { return r.flaggedAll || q.tools && r.flaggedTools }
 
-// decline is e to the minus y, for y from 0 to some twenty, within 0.1 %: shares need no more, and it is a third of the
-// work.
+// decline is e to the minus y, for y from 0 to 15, within one per cent: shares need no more, and it is a third of the work.
 func decline(y float64) float64 {
-	const parts = 16
+	const parts = 32
 	x := -y / parts
 	p := 1 + x*(1+x*(1.0/2+x*(1.0/6+x*(1.0/24))))
+	p *= p
 	p *= p
 	p *= p
 	p *= p
