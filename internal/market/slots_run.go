@@ -2,7 +2,9 @@ package market
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 
 	"myip.co.kr/hearth/internal/slot"
 )
@@ -63,10 +65,9 @@ func SimulateSlots(ctx context.Context, s SlotScenario, seed uint64, runs int, d
 			if err := ctx.Err(); err != nil {
 				return SlotResult{}, err
 			}
-			w := newWorld(t)
-			w.play(p.make(w))
-			if len(w.faults) > 0 {
-				return SlotResult{}, fmt.Errorf("%s, policy %s, seed %d: %s", s.Name, p.name, t.seed, w.faults[0])
+			w, err := t.run(p.make)
+			if err != nil {
+				return SlotResult{}, fmt.Errorf("%s, policy %s, seed %d: %w", s.Name, p.name, t.seed, err)
 			}
 			m := measure(w)
 			got[p.name] = append(got[p.name], m)
@@ -84,6 +85,16 @@ func SimulateSlots(ctx context.Context, s SlotScenario, seed uint64, runs int, d
 		r.Policies[name], r.Widths[name] = mean, width
 	}
 	return r, nil
+}
+
+// run plays the trace with a policy. A policy that does what a GPU cannot is an error.
+func (t *trace) run(with func(*world) policy) (*world, error) {
+	w := newWorld(t)
+	w.play(with(w))
+	if len(w.faults) > 0 {
+		return nil, errors.New(w.faults[0])
+	}
+	return w, nil
 }
 
 // servedHere is how many of the measured requests the GPU served.
@@ -134,7 +145,7 @@ func (r *SlotResult) Gates() []SlotGate {
 		better := max(*r.Policies[PolicyNever].LocalShare, *r.Policies[PolicyAlways].LocalShare)
 		gates = append(gates, SlotGate{"local share", *h.LocalShare, 0.95 * better, false})
 	}
-	if r.Scenario.even() && r.Load == 0.6 {
+	if r.Scenario.even() && math.Abs(r.Load-0.6) < 0.005 {
 		gates = append(gates, SlotGate{"FIFO's loads against hearth's", ratio(fifo.LoadsPer100, h.LoadsPer100), 2, false})
 	}
 	return gates

@@ -23,6 +23,7 @@ type trace struct {
 	seed     uint64
 	requests []asked
 	from, to time.Duration // what is measured: from then on, and before
+	steady   bool          // loads always take their time, no more and no less
 }
 
 // newTrace draws a run of a scenario.
@@ -75,6 +76,9 @@ func arrivals(r *rand.Rand, rate, burst, end float64) (list []float64) {
 
 // loadTime is how long the n-th load of a run takes.
 func (t *trace) loadTime(model, n int) time.Duration {
+	if t.steady {
+		return t.Models[model].LoadTime
+	}
 	r := rand.New(rand.NewPCG(t.seed^0x6c6f6164, uint64(model)<<32|uint64(n)))
 	return t.Models[model].LoadTime + time.Duration(float64(t.Models[model].LoadTime)*loadJitter*(2*r.Float64()-1))
 }

@@ -113,6 +113,11 @@ func (w *world) play(p policy) {
 			p.ask(next)
 			next++
 		default:
+			for _, o := range w.outcomes {
+				if !o.granted && !o.refused {
+					w.fault("a request is never answered")
+				}
+			}
 			return
 		}
 	}
