@@ -20,6 +20,8 @@ type keysCmd struct {
 	List    keysListCmd    `cmd:"" help:"List the keys, what each spent and may use."`
 	Set     keysSetCmd     `cmd:"" help:"Change what a key may use."`
 	Disable keysDisableCmd `cmd:"" help:"Disable a key: requests with it get 401."`
+	Enable  keysEnableCmd  `cmd:"" help:"Enable a key that was disabled."`
+	Delete  keysDeleteCmd  `cmd:"" help:"Delete a key for good. What was recorded of it stays."`
 }
 
 type keysCreateCmd struct {
@@ -214,6 +216,40 @@ func (c *keysDisableCmd) Run(ctx context.Context, std streams) error {
 			return err
 		}
 		_, err = fmt.Fprintf(std.out, "disabled %s (%s)\n", key.ID, key.Name)
+		return err
+	})
+}
+
+type keysEnableCmd struct {
+	configFlag
+	Key string `arg:"" help:"Id, name or label of the key (see hearth keys list)."`
+}
+
+// Run enables a key; a running gateway lets it in within a second.
+func (c *keysEnableCmd) Run(ctx context.Context, std streams) error {
+	return c.with(ctx, func(k *app.Keys, cfg *config.Config) error {
+		key, err := k.Change(ctx, c.Key, hearth.KeyChange{Disabled: new(false)})
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(std.out, "enabled %s (%s), which may use %s\n", key.ID, key.Name, policy(key, cfg.Currency))
+		return err
+	})
+}
+
+type keysDeleteCmd struct {
+	configFlag
+	Key string `arg:"" help:"Id, name or label of the key (see hearth keys list)."`
+}
+
+// Run deletes a key; a running gateway refuses it within a second.
+func (c *keysDeleteCmd) Run(ctx context.Context, std streams) error {
+	return c.with(ctx, func(k *app.Keys, _ *config.Config) error {
+		key, err := k.Retire(ctx, c.Key)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(std.out, "deleted %s (%s)\n", key.ID, key.Name)
 		return err
 	})
 }

@@ -36,10 +36,7 @@ func expired(k *hearth.Key, now time.Time) bool {
 // Delete disables the key with an id for good: it is in no list any more. It stays where records have to say whose they
 // are; one that was never used is gone. The error is a *hearth.Error if there is no such key.
 func (a *Accounts) Delete(ctx context.Context, id string) error {
-	if err := a.store.RetireKey(ctx, id, moment(time.Now())); err != nil {
-		return gone(err)
-	}
-	if err := a.changed(ctx); err != nil { // from here on nobody is let in with it
+	if err := a.retire(ctx, id); err != nil { // from here on nobody is let in with it
 		return err
 	}
 	for _, k := range a.view.Load().keys {
@@ -48,6 +45,27 @@ func (a *Accounts) Delete(ctx context.Context, id string) error {
 		}
 	}
 	return a.Forget(ctx, id)
+}
+
+// Retire deletes a key as Delete does, named as for Disable, and returns it. It stays in the database even if nothing is
+// recorded of it there: a journal that no gateway has applied yet may hold records of it.
+func (a *Accounts) Retire(ctx context.Context, which string) (hearth.Key, error) {
+	k, err := a.Find(ctx, which)
+	if err != nil {
+		return hearth.Key{}, err
+	}
+	if err := a.retire(ctx, k.ID); err != nil {
+		return hearth.Key{}, err
+	}
+	k.Disabled, k.Deleted = true, true
+	return k, nil
+}
+
+func (a *Accounts) retire(ctx context.Context, id string) error {
+	if err := a.store.RetireKey(ctx, id, moment(time.Now())); err != nil {
+		return gone(err)
+	}
+	return a.changed(ctx)
 }
 
 // Forget removes a key of which nothing was recorded.

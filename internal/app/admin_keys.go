@@ -63,10 +63,11 @@ func (w *keyWire) key() hearth.Key {
 	}
 }
 
-// changeWire asks for a change of the key Which names; with Disable it is that one.
+// changeWire asks for a change of the key Which names; with Disable or Delete it is that one.
 type changeWire struct {
 	Which         string         `json:"which"`
 	Disable       bool           `json:"disable"`
+	Delete        bool           `json:"delete"`
 	Name          *string        `json:"name"`
 	Disabled      *bool          `json:"disabled"`
 	ExpiresAt     *time.Time     `json:"expires_at"`
@@ -153,9 +154,12 @@ func (a *App) keys() *directKeys {
 	return &directKeys{a.Accounts, a.store, a.Catalog(), a.now.Load().options.Zone}
 }
 
-// alter disables or changes a key.
+// alter deletes, disables or changes a key.
 func (k *directKeys) alter(ctx context.Context, w changeWire) (hearth.Key, error) {
-	if w.Disable {
+	switch {
+	case w.Delete:
+		return k.Retire(ctx, w.Which)
+	case w.Disable:
 		return k.Disable(ctx, w.Which)
 	}
 	return k.Change(ctx, w.Which, w.change())

@@ -193,6 +193,11 @@ func (k socketKeys) Disable(ctx context.Context, which string) (hearth.Key, erro
 	return k.patch(ctx, changeWire{Which: which, Disable: true})
 }
 
+// Retire has the gateway delete a key.
+func (k socketKeys) Retire(ctx context.Context, which string) (hearth.Key, error) {
+	return k.patch(ctx, changeWire{Which: which, Delete: true})
+}
+
 func (k socketKeys) patch(ctx context.Context, c changeWire) (hearth.Key, error) {
 	var w keyWire
 	err := k.ask(ctx, http.MethodPatch, c, &w)

@@ -36,6 +36,8 @@ type keyBook interface {
 	Change(ctx context.Context, which string, c hearth.KeyChange) (hearth.Key, error)
 	// Disable switches a key off as Accounts does.
 	Disable(ctx context.Context, which string) (hearth.Key, error)
+	// Retire deletes a key as Accounts does.
+	Retire(ctx context.Context, which string) (hearth.Key, error)
 }
 
 // OpenKeys opens the keys of a configuration.
