@@ -29,7 +29,7 @@ type bazaar struct {
 	ids int
 }
 
-func catalog(t testing.TB, offers ...offer) *hearth.Catalog {
+func catalog(t interface{ Fatal(...any) }, offers ...offer) *hearth.Catalog {
 	m := &hearth.Model{ID: "m/m"}
 	c := &hearth.Catalog{Currency: "USD", Models: []*hearth.Model{m}}
 	for i, o := range offers {
