@@ -32,7 +32,7 @@ var falls = []fall{
 	{name: "all are silent", primary: script{stall}, backup: script{stall}, limits: short, backupLimits: short, status: 504, typ: "timeout", words: []string{"null", "null"}, retry: true},
 	{name: "one is silent, one answers 500", primary: script{stall}, backup: refusal(500, "fell over"), limits: short, status: 502, typ: "provider_error", words: []string{"null", "500"}, retry: true},
 	{name: "all are rate limited", primary: refusal(429, "slow", "Retry-After: 9"), backup: refusal(429, "slow", "Retry-After: 4"), status: 429, typ: "rate_limited", words: []string{"429", "429"}, after: 4, retry: true},
-	{name: "all are still rate limited", before: 1, primary: refusal(429, "slow", "Retry-After: 9"), backup: refusal(429, "slow", "Retry-After: 4"), status: 503, typ: "endpoints_cooling_down", words: []string{"rate_limited", "rate_limited"}, after: 4, retry: true},
+	{name: "all are still rate limited", before: 1, primary: refusal(429, "slow", "Retry-After: 50"), backup: refusal(429, "slow", "Retry-After: 40"), status: 503, typ: "endpoints_cooling_down", words: []string{"rate_limited", "rate_limited"}, after: 40, retry: true},
 	{name: "one is rate limited, one answers 500", primary: refusal(429, "slow"), backup: refusal(500, "fell over"), status: 502, typ: "provider_error", words: []string{"429", "500"}, retry: true},
 	{name: "all reject the request", primary: refusal(400, "temperature is too hot"), backup: refusal(400, "temperature must be at most 2"), status: 400, typ: "invalid_request", says: "temperature must be at most 2", words: []string{"400", "400"}},
 	{name: "all find the body too large", primary: refusal(413, "too large"), backup: refusal(413, "too large"), status: 413, says: "too large", words: []string{"413", "413"}},

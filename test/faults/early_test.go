@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// late is an upstream that lets the early headers go out first.
-func late(then ...act) script { return append(script{wait(1300 * time.Millisecond)}, then...) }
+// late is an upstream that lets the early headers go out first, also on a busy machine.
+func late(then ...act) script { return append(script{wait(3 * time.Second)}, then...) }
 
 // With early headers a stream has begun before anybody answers. Who answers then stands in each chunk, and an error can
 // only come in-band.

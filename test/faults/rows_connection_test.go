@@ -40,7 +40,7 @@ var connections = []row{
 	{name: "a negative length", both: script{say(jsonHead + "Content-Length: -1\r\n\r\n{}"), hangUp}, blame: counted, status: "null"},
 	{name: "an unknown transfer encoding", both: script{say(jsonHead + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"), hangUp}, blame: counted, status: "null"},
 	{
-		name: "headers, then silence", limits: "first_byte: 250ms, answer: 1s", blame: counted, differ: true, body: broken,
+		name: "headers, then silence", limits: "first_byte: 2s, answer: 3s", blame: counted, differ: true, body: broken,
 		stream: script{say(sseHead), stall}, whole: script{say(jsonHead + "Content-Length: 100\r\n\r\n"), stall},
 	},
 	{name: "a role, then silence", stream: script{say(sseHead + parts(roleEvent)), stall}, limits: short, blame: counted},
