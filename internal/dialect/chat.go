@@ -5,6 +5,7 @@ package dialect
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -48,6 +49,9 @@ type Chat struct {
 	one     [1]string
 	user    string
 	media   []address
+
+	session, cacheKey string // as the caller names its conversation
+	opening           [2]uint32
 }
 
 // member is one key of the body with its value, by byte offsets into the body.
@@ -143,6 +147,7 @@ type decoding struct {
 	urls     [][]byte // the web addresses of media that were seen, each once, as they are written
 	split    bool     // provider.sort.partition was given
 	nameless bool     // a tool has no name that is known, or there are too many
+	said     bool     // a message is neither system nor developer
 	// routing: only where the request would go is asked for.
 	routing bool
 }
@@ -268,8 +273,13 @@ func (d *decoding) member() error {
 	if c.raw[m.val] != 'n' {
 		c.Params |= known.param
 	}
-	if m.own == fieldOther && c.raw[m.val] == 't' && string(key) == timingsKey {
-		c.Timings = true
+	if m.own == fieldOther {
+		switch {
+		case c.raw[m.val] == 't' && string(key) == timingsKey:
+			c.Timings = true
+		case string(key) == cacheKeyName:
+			c.cacheKey, _ = sessionName(c.raw[m.val:m.valEnd])
+		}
 	}
 	c.members = append(c.members, m)
 	return nil
@@ -328,6 +338,40 @@ func foldsTo(key []byte, name string) bool {
 
 // User is the user field of the request, "" if it has none.
 func (c *Chat) User() string { return c.user }
+
+// cacheKeyName is OpenAI's name for what keeps requests with a common prompt together. It is forwarded.
+const cacheKeyName = "prompt_cache_key"
+
+// maxSession bounds the name of a session, in bytes.
+const maxSession = 256
+
+// sessionName is a session's name in the body, "" = none; ok is false for what is none.
+func sessionName(val []byte) (name string, ok bool) {
+	switch {
+	case val[0] == 'n':
+		return "", true
+	case val[0] != '"' || len(val) > 6*maxSession+2:
+		return "", false
+	}
+	text := unquote(val)
+	if len(text) > maxSession {
+		return "", false
+	}
+	return string(text), true
+}
+
+// Session is the caller's name for the conversation that the request belongs to, "" = it has none: session_id, else what
+// the X-Session-Id header says, else prompt_cache_key.
+func (c *Chat) Session(header string) string {
+	if len(header) > maxSession {
+		header = ""
+	}
+	return cmp.Or(c.session, header, c.cacheKey)
+}
+
+// Opening is how the conversation begins, as it stands in the body: up to the end of the first message that is neither
+// system nor developer. Requests of one conversation have it in common; nil = there is no such message.
+func (c *Chat) Opening() []byte { return c.raw[c.opening[0]:c.opening[1]] }
 
 // Messages is the messages of the request as they stand in its body; nil = it has none.
 func (c *Chat) Messages() []byte {

@@ -41,6 +41,11 @@ func (d *decoding) field(m *member) error {
 		return d.choices(val)
 	case fieldUser:
 		return d.userField(val)
+	case fieldSessionID:
+		var ok bool
+		if d.chat.session, ok = sessionName(val); !ok {
+			d.note(fmt.Sprintf("session_id ignored: it must be a string of at most %d bytes", maxSession))
+		}
 	case fieldRoute:
 		d.route(val)
 	case fieldTransforms, fieldPreset:

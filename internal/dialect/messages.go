@@ -17,13 +17,16 @@ func (d *decoding) messages() error {
 		return d.wrongKind("messages", "messages must be an array")
 	}
 	_, _ = d.dec.ReadToken() // PeekKind saw it
-	n := 0
+	n, begin := 0, uint32(d.dec.InputOffset())
 	for ; d.dec.PeekKind() != ']'; n++ {
 		if d.dec.PeekKind() != '{' {
 			return d.wrongKind(fmt.Sprintf("messages[%d]", n), "every message must be an object")
 		}
 		if err := d.message(n); err != nil {
 			return err
+		}
+		if d.said && d.chat.opening[1] == 0 {
+			d.chat.opening = [2]uint32{begin, uint32(d.dec.InputOffset())}
 		}
 	}
 	if n == 0 {
@@ -107,6 +110,9 @@ func (d *decoding) role(n int, again bool) error {
 		return hearth.Invalid(fmt.Sprintf("messages[%d].role", n), "role stands more than once in a message")
 	case val.Kind() != '"' || len(val) == 2:
 		return hearth.Invalid(fmt.Sprintf("messages[%d].role", n), "role must be a string and not empty")
+	}
+	if role := string(val); role != `"system"` && role != `"developer"` {
+		d.said = true
 	}
 	return nil
 }
