@@ -48,7 +48,7 @@ const (
 	usedFor   = 20 * time.Minute
 
 	exploreSoon  = 60.0  // seconds
-	exploreLate  = 600.0 // seconds, of an endpoint that has no chance
+	exploreLate  = 540.0 // seconds, of an endpoint that has no chance: with the wait for a draw it is ten minutes
 	noChance     = 1.3   // times the lowest cost
 	exploreHaste = 2.0   // the budget is used up that much faster than it grows
 	budgetMost   = 3.0   // tries
