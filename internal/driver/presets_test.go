@@ -155,7 +155,7 @@ func TestSleeper(t *testing.T) {
 	})
 	t.Run("a waking that is given up is waited for, and undone", func(t *testing.T) {
 		f := startFake(t, vllm)
-		f.load = 400 * time.Millisecond
+		f.load = 2 * time.Second // it is seen to wake
 		e := start(t, f.slot())
 		eventually(t, "it wakes", func() bool { return f.is() == "loading" })
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -250,7 +250,7 @@ func TestRequests(t *testing.T) {
 				s.Actions.Start = &c.act
 				if name == "takes too long" {
 					hang := startFake(t, vllm)
-					hang.load = 300 * time.Millisecond
+					hang.load = time.Second
 					c.act.URL = hang.http.URL + "/wake_up"
 				}
 				why, _ := failure(t, s)
