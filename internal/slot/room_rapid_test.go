@@ -115,6 +115,10 @@ func (r *rack) play(ev event) {
 				r.Fatalf("run %d is cut although no operator sent it away", fx.run)
 			}
 			r.runs[fx.run].cut = true
+		case fxOrdered:
+			if fx.err == nil && ev.order.Verb == Wake {
+				delete(r.slept, ev.slot)
+			}
 		case fxAlarm:
 			r.alarm = fx.at
 		}
@@ -291,9 +295,6 @@ func (r *rack) release() {
 func (r *rack) order(slot int, v Verb) {
 	if v == Sleep {
 		r.slept[slot] = true
-	}
-	if v == Wake {
-		delete(r.slept, slot)
 	}
 	r.play(event{kind: evOrder, slot: slot, order: &Order{Verb: v, For: 10 * time.Minute}})
 }
