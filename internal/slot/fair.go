@@ -43,13 +43,15 @@ type seat struct {
 	caller     *caller
 	line       *line // nil = it stands in none
 	prev, next *seat
-	at         [2]int // in the timelines
+	at         [timelines]int
 }
 
 // Timelines of a place.
 const (
 	byDeadline = iota // of those who asked for it
 	byPressure        // of the batch requests that stand in its lines
+	byChoice          // of those who asked for it and could be served by somebody else
+	timelines
 )
 
 func classOf(c hearth.Class) int {

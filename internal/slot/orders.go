@@ -84,6 +84,7 @@ func (st *state) rouse(p *place, now time.Time) error {
 	if p.state != hearth.SlotReady && p.wanted.IsZero() {
 		p.wanted = now
 	}
+	p.elected = false // from now on an order wants it up
 	return nil
 }
 

@@ -15,6 +15,9 @@ func (p *place) push(r *request) {
 	r.seat.r = r
 	p.deadlines.push(&r.seat)
 	p.due = p.deadlines.due()
+	if r.hasNext {
+		p.choosers.push(&r.seat)
+	}
 	p.sit(&r.seat)
 	if len(r.also) == 0 {
 		return
@@ -43,6 +46,7 @@ func (p *place) take(r *request) {
 	p.waiting--
 	r.queued = false
 	p.deadlines.remove(&r.seat)
+	p.choosers.remove(&r.seat)
 	p.due = p.deadlines.due()
 	p.stand(&r.seat)
 	for i, q := range r.also {
@@ -60,6 +64,7 @@ func (p *place) hurry(r *request, deadline time.Time) {
 	}
 	r.deadline = deadline
 	p.deadlines.fix(&r.seat)
+	p.choosers.fix(&r.seat)
 	p.due = p.deadlines.due()
 	p.pressing.fix(&r.seat)
 	for i, q := range r.also {

@@ -17,6 +17,8 @@ func (st *state) settle(now time.Time) {
 			st.grant(p, true)
 		}
 		st.expire(now, now)
+		st.skip(now)
+		st.elect(now)
 		again = false
 		for _, p := range st.slots {
 			again = st.turnOver(p, now) || again
@@ -39,6 +41,9 @@ func (st *state) grant(p *place, guests bool) {
 		r.place, r.run, r.granted = p, p.run, st.now
 		p.inflight++
 		p.served++
+		if !r.brief {
+			p.asked.add(st.now, p.horizon())
+		}
 		st.effects = append(st.effects, effect{kind: fxGrant, slot: p.index, id: r.id, run: p.run})
 	}
 }
@@ -282,6 +287,12 @@ func (st *state) setAlarm(now time.Time) {
 	for _, p := range st.slots {
 		if p.waiting > 0 {
 			need(p.due)
+		}
+		if t, ok := st.skipAt(p, now); ok {
+			need(t)
+		}
+		if t, ok := st.electAt(p, now); ok {
+			need(t)
 		}
 		if p.limited() {
 			need(p.cutAt)

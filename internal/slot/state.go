@@ -117,6 +117,7 @@ type state struct {
 	now         time.Time // of the event
 	lastRun     uint64
 	arrivals    uint64
+	electedAt   time.Time // when a slot was started last because of votes
 	alarm       time.Time // when the pending alarm rings, zero = none is pending
 	paused      time.Time // until when the node is its owner's, zero = it is not
 	foreign     bool      // another gateway owns the node
@@ -222,7 +223,7 @@ func newState(n *hearth.Node, slots []*hearth.Slot, now time.Time) *state {
 }
 
 func (st *state) add(s *hearth.Slot, now time.Time) *place {
-	p := &place{Slot: bounded(s), index: len(st.slots), since: now, pressing: timeline{which: byPressure}}
+	p := &place{Slot: bounded(s), index: len(st.slots), since: now, pressing: timeline{which: byPressure}, rota: rota{choosers: timeline{which: byChoice}}}
 	p.on = st.room.on(p.Slot)
 	st.slots = append(st.slots, p)
 	return p

@@ -13,7 +13,9 @@ const lookedAt = 64
 
 // rota is what a place knows of turns.
 type rota struct {
-	awaited []*request // what its drain waits for
+	poll
+	awaited  []*request // what its drain waits for
+	choosers timeline   // of those who asked for it and could be served by somebody else
 }
 
 // turnEnds is when a ready slot begins to drain because r is waited for, as things stand.
