@@ -76,7 +76,7 @@ func expiry(text *string, now time.Time) (*time.Time, error) {
 		return nil, nil
 	}
 	word := strings.TrimSpace(*text)
-	if word == "" || word == "never" {
+	if word == "never" {
 		return new(time.Time), nil
 	}
 	if days, ok := strings.CutSuffix(word, "d"); ok {
@@ -168,12 +168,13 @@ func names(text *string) *[]string {
 	return &list
 }
 
-// amount reads an amount of money exactly; an empty one is 0.
+// amount reads an amount of money exactly. An empty one is an error: a variable of a script that is not set must not make a key
+// without a limit.
 func amount(text string) (n hearth.Nano, err error) {
 	const remedy = "must be an amount in the billing currency, such as 5 or 2.50"
 	text = strings.TrimSpace(text)
 	if text == "" {
-		return 0, nil
+		return 0, errors.New(remedy + "; 0 is no limit")
 	}
 	if len(text) > 40 || strings.Trim(text, "0123456789.") != "" {
 		return 0, errors.New(remedy + ": digits and a point only")
