@@ -2,6 +2,7 @@ package slot
 
 import (
 	"context"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -84,5 +85,64 @@ func BenchmarkViews(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		views = f.Views(slots, views[:0])
+	}
+}
+
+// BenchmarkCrowd is the decision where ten thousand wait, of a hundred keys: one is served, one comes, one leaves and its
+// successor comes.
+func BenchmarkCrowd(b *testing.B) {
+	for _, bb := range []struct {
+		name   string
+		class  func(id uint64) hearth.Class
+		keys   uint64
+		budget time.Duration
+	}{
+		{"one class", func(uint64) hearth.Class { return hearth.Interactive }, 100, time.Hour},
+		{"half are batch", func(id uint64) hearth.Class { return []hearth.Class{hearth.Interactive, hearth.Batch}[id%2] }, 100, time.Hour},
+		{"all are pressed", func(id uint64) hearth.Class { return []hearth.Class{hearth.Interactive, hearth.Batch}[id%2] }, 10000, 15 * time.Minute},
+	} {
+		b.Run(bb.name, func(b *testing.B) {
+			const crowd = 10000
+			n := &hearth.Node{Exclusive: true}
+			conf := &hearth.Slot{Node: n, Wait: time.Hour, QueueWait: time.Hour, Queue: 1 << 20}
+			st := newState(n, []*hearth.Slot{conf, {Node: n, Wait: time.Minute}}, t0)
+			keys := make([]string, bb.keys)
+			for i := range keys {
+				keys[i] = "key-" + strconv.Itoa(i)
+			}
+			var inside uint64
+			ask := func(id uint64) {
+				step(st, event{kind: evAsked, now: t0, id: id, key: keys[id%bb.keys], class: bb.class(id / bb.keys), brief: true, budget: bb.budget})
+			}
+			last := uint64(1)
+			ask(last)
+			for _, fx := range step(st, event{kind: evReady, now: t0, run: 1}) {
+				if fx.kind == fxGrant {
+					inside = fx.id
+				}
+			}
+			for range memory {
+				st.slots[0].service.add(10 * time.Second)
+			}
+			for ; last <= crowd; last++ {
+				ask(last + 1)
+			}
+			if st.slots[0].waiting != crowd {
+				b.Fatalf("%d wait", st.slots[0].waiting)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				for _, fx := range step(st, event{kind: evReleased, now: t0, id: inside}) {
+					if fx.kind == fxGrant {
+						inside = fx.id
+					}
+				}
+				last++
+				ask(last)
+				step(st, event{kind: evCancelled, now: t0, id: last})
+				last++
+				ask(last)
+			}
+		})
 	}
 }
