@@ -53,8 +53,9 @@ func (s *sessions) find(key uint64, now float64) (session, bool) {
 	return found, ok && now-found.at <= fadingFor
 }
 
-// answered notes an answer in a session. what is called with what is known of it, under the shard's lock.
-func (s *sessions) answered(key uint64, now float64, what func(*session)) {
+// answered notes an answer in a session: where, how much the cache there may hold now, how long it was (0 = not known).
+// proven says that the session sticks from now on; it also goes on sticking where it did.
+func (s *sessions) answered(key uint64, now float64, where *end, prefix, out float64, proven bool) {
 	if key == 0 {
 		return
 	}
@@ -68,8 +69,11 @@ func (s *sessions) answered(key uint64, now float64, what func(*session)) {
 	if !ok || now-known.at > fadingFor {
 		known = session{}
 	}
-	what(&known)
-	known.at = now
+	known.armed = proven || known.armed && known.end == where
+	known.end, known.at, known.prefix = where, now, prefix
+	if out > 0 {
+		known.out, known.n = known.out+out, known.n+1
+	}
 	h.put(key, known)
 }
 

@@ -239,12 +239,5 @@ func (t *Try) remember(res *Result, at float64) {
 	m.mu.Lock()
 	m.add(at, in, t.guess, t.prefix, out)
 	m.mu.Unlock()
-	e, cached, explicit := t.e, res.Cached > 0, t.explicit
-	t.r.sessions.answered(t.session, at, func(s *session) {
-		s.armed = explicit || cached || s.armed && s.end == e
-		s.end, s.prefix = e, in+out
-		if out > 0 {
-			s.out, s.n = s.out+out, s.n+1
-		}
-	})
+	t.r.sessions.answered(t.session, at, t.e, in+out, out, t.explicit || res.Cached > 0)
 }
