@@ -6,6 +6,9 @@ import (
 	"myip.co.kr/hearth"
 )
 
+// inVain is what is said to who would wait for nothing.
+const inVain = "the model cannot be ready in the time that is left"
+
 // skip refuses those who wait in vain though somebody else could serve them: even if all went as fast as it was ever seen
 // to, the slot would not be ready in time. What they leave is a vote.
 func (st *state) skip(now time.Time) {
@@ -23,7 +26,7 @@ func (st *state) skip(now time.Time) {
 				continue
 			}
 			no := st.late(p, now)
-			no.Message = "the model cannot be ready in the time that is left"
+			no.Message = inVain
 			st.refuse(r, no)
 			if !r.brief {
 				st.vote(p, now)

@@ -30,6 +30,10 @@ type model struct {
 	// any case: the operator woke them, or their start line changed while they were up.
 	owed, up map[int]bool
 
+	votes   map[int]time.Time     // by slot, when the last one was cast
+	elected time.Time             // when a slot was started for votes last
+	fastest map[int]time.Duration // by slot, the shortest load
+
 	retry map[int]time.Time // by slot in back-off, when those who were refused may come again
 
 	conf     []*hearth.Slot // as configured, nil = not any more
@@ -43,6 +47,7 @@ type model struct {
 
 type waiter struct {
 	slot     int
+	hasNext  bool
 	also     []int
 	deadline time.Time
 }
@@ -58,6 +63,7 @@ type engineModel struct {
 	left     bool
 	stale    bool      // its start line changed
 	other    bool      // it is of another model than is configured
+	used     time.Time // when a lease of it came back last
 	slept    bool      // the operator sent it to sleep
 	bound    time.Time // not before which those who use it may be told to leave, zero = never
 	cut      time.Time // when they were told, zero = not yet
@@ -114,6 +120,7 @@ func (m *model) play(ev event) {
 		case fxGrant:
 			m.grant(fx)
 		case fxRefuse:
+			m.inVain(fx)
 			if fx.id != m.leaving { // else its time ran out before it left, which nobody hears any more
 				m.answer(fx.id)
 			}
@@ -147,7 +154,7 @@ func (m *model) start(fx effect) {
 		wanted = wanted || w.slot == fx.slot
 		others = others || w.slot != fx.slot
 	}
-	if !wanted && !m.owed[fx.slot] && !m.up[fx.slot] {
+	if !wanted && !m.owed[fx.slot] && !m.up[fx.slot] && !m.voted(fx.slot) {
 		m.t.Fatalf("slot %d is started for nobody", fx.slot)
 	}
 	if m.barred(fx.slot) || m.refusing {
@@ -165,6 +172,9 @@ func (m *model) start(fx effect) {
 			m.t.Fatalf("slot %d is started while an engine of slot %d is there", fx.slot, e.slot)
 		}
 	}
+	if !wanted && !m.up[fx.slot] && m.votes != nil {
+		m.elected = m.now
+	}
 	m.engines[fx.run] = &engineModel{slot: fx.slot, started: m.now}
 }
 
@@ -173,6 +183,7 @@ func (m *model) stop(fx effect) {
 	if e == nil || e.stopping || e.dead || e.gone {
 		m.t.Fatalf("run %d is stopped, which is not there or stopping already", fx.run)
 	}
+	m.stopFor(e)
 	e.stopping = true
 	if fx.kind == fxLeave {
 		e.left = true

@@ -13,7 +13,7 @@ import (
 
 func (m *model) ask(slot int, also []int, budget time.Duration, hasNext bool) {
 	m.nextID++
-	w := waiter{slot, nil, m.now.Add(min(budget, 20*time.Second))}
+	w := waiter{slot, hasNext, nil, m.now.Add(min(budget, 20*time.Second))}
 	for _, i := range also {
 		if i != slot {
 			w.also = append(w.also, i)
@@ -25,6 +25,9 @@ func (m *model) ask(slot int, also []int, budget time.Duration, hasNext bool) {
 
 func (m *model) leave(kind kind, id uint64) {
 	delete(m.waiting, id)
+	if e := m.engines[m.leases[id]]; e != nil {
+		e.used = m.now
+	}
 	delete(m.leases, id)
 	m.leaving = id
 	m.play(event{kind: kind, id: id})
@@ -81,6 +84,7 @@ func (m *model) ready(run uint64) {
 	if m.st.slots[e.slot].run == run && m.st.slots[e.slot].state == hearth.SlotStarting {
 		m.previous = -1
 		delete(m.up, e.slot)
+		m.loaded(e)
 	}
 	m.play(event{kind: evReady, slot: e.slot, run: run})
 }
