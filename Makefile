@@ -14,7 +14,7 @@ BASE     ?=
 KILLS    ?= 50
 DURABILITY ?= process
 
-.PHONY: help build test race fuzz crash crash-mutants bench bench-e2e lint fmt check docs clean
+.PHONY: help build test race fuzz crash crash-mutants sim-slots bench bench-e2e lint fmt check docs clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ crash: ## kill the gateway KILLS times (50) under load and reconcile its records
 
 crash-mutants: ## break the records in several ways, one after the other, and look whether the tests notice
 	test/crash/mutants.sh
+
+sim-slots: ## simulate how models share a GPU and hold the figures against the gates; ARGS="--runs 30 --seed 1000"
+	go run ./cmd/hearth simulate slots --gates $(ARGS)
 
 bench: ## run the micro-benchmarks COUNT times into bin/bench.txt; BASE=old.txt compares
 	@mkdir -p $(BIN)

@@ -2,7 +2,7 @@
 package docs
 
 import (
-	_ "embed"
+	"embed"
 	"html"
 	"regexp"
 	"slices"
@@ -18,13 +18,17 @@ var (
 	chain string
 	//go:embed money.md
 	money string
+	//go:embed slots.md
+	slots string
+	//go:embed slots-*.svg
+	pictures embed.FS
 )
 
-// Pages returns the pages as HTML, by name: errors, faults, chain and money. A heading's id is its text in small letters, with
+// Pages returns the pages as HTML, by name: errors, faults, chain, slots and money. A heading's id is its text in small letters, with
 // hyphens for spaces; on the page of errors, that is the error's type.
 func Pages() map[string][]byte {
 	pages := make(map[string][]byte)
-	for name, text := range map[string]string{"errors": errors, "faults": faults, "chain": chain, "money": money} {
+	for name, text := range map[string]string{"errors": errors, "faults": faults, "chain": chain, "slots": slots, "money": money} {
 		pages[name] = []byte(page(text))
 	}
 	return pages
@@ -33,7 +37,7 @@ func Pages() map[string][]byte {
 const style = `body{max-width:52rem;margin:2rem auto;padding:0 1rem;font:16px/1.55 system-ui,sans-serif;color:#1b1b1b;background:#fff}
 nav a{margin-right:1rem}code,pre{font:.9em ui-monospace,monospace;background:#f3f3f3}code{padding:.1em .25em}pre{padding:.8rem;overflow-x:auto}
 pre code{padding:0;font-size:1em}table{border-collapse:collapse}td,th{border:1px solid #ccc;padding:.3rem .6rem;text-align:left;vertical-align:top}
-:target{background:#fff3bf}@media(prefers-color-scheme:dark){body{color:#ddd;background:#161616}code,pre{background:#262626}td,th{border-color:#444}
+:target{background:#fff3bf}svg{max-width:100%;height:auto}@media(prefers-color-scheme:dark){body{color:#ddd;background:#161616}code,pre{background:#262626}td,th{border-color:#444}
 a{color:#8ab4f8}:target{background:#5c4a00}}`
 
 func page(text string) string {
@@ -41,10 +45,22 @@ func page(text string) string {
 	var b strings.Builder
 	b.WriteString(`<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>` +
 		html.EscapeString(title) + ` – Hearth</title><style>` + style + `</style></head><body><nav><a href="errors">Errors</a><a href="faults">When things break</a>` +
-		`<a href="chain">The chain</a><a href="money">Costs</a></nav>` + "\n")
+		`<a href="chain">The chain</a><a href="slots">Local GPU models</a><a href="money">Costs</a></nav>` + "\n")
 	blocks(&b, strings.Split(text, "\n"))
 	b.WriteString("</body></html>\n")
 	return b.String()
+}
+
+// image is a line that is nothing but a picture of this directory.
+var image = regexp.MustCompile(`^!\[[^\]]*\]\(([a-z-]+\.svg)\)$`)
+
+// picture writes a picture into the page itself: it says what it shows by its title.
+func picture(b *strings.Builder, name string) {
+	if svg, err := pictures.ReadFile(name); err == nil {
+		b.WriteString("<p>")
+		b.Write(svg)
+		b.WriteString("</p>\n")
+	}
 }
 
 // item begins an entry of a list.
@@ -60,6 +76,8 @@ func blocks(b *strings.Builder, lines []string) {
 		case strings.HasPrefix(line, "```"):
 			n = fence(lines)
 			b.WriteString("<pre><code>" + html.EscapeString(strings.Join(lines[1:max(1, n-1)], "\n")) + "</code></pre>\n")
+		case image.MatchString(line):
+			picture(b, image.FindStringSubmatch(line)[1])
 		case strings.HasPrefix(line, "#"):
 			heading(b, line)
 		case strings.HasPrefix(line, "|"):

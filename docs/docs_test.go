@@ -21,7 +21,8 @@ func TestBlocks(t *testing.T) {
 		"lists": {"- a\n  b\n- c\n\nd", "<ul>\n<li><p>a\nb</p>\n</li>\n<li><p>c</p>\n</li>\n</ul>\n<p>d</p>\n"},
 		"a table in a list": {"1. a\n\n   | b |\n   | --- |\n   | c |\n\n2. d", "<ol>\n<li><p>a</p>\n<table>\n<tr><th>b</th></tr>\n<tr><td>c</td></tr>\n</table>\n</li>\n" +
 			"<li><p>d</p>\n</li>\n</ol>\n"},
-		"nothing": {"", ""},
+		"a picture that is not there": {"a\n\n![b](c.svg)", "<p>a</p>\n"},
+		"nothing":                     {"", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var b strings.Builder
@@ -33,10 +34,18 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
+func TestBlocks_Picture(t *testing.T) {
+	var b strings.Builder
+	blocks(&b, []string{"![what it shows](slots-turn.svg)"})
+	if text := b.String(); !strings.HasPrefix(text, "<p><svg ") || !strings.HasSuffix(text, "</svg>\n</p>\n") {
+		t.Errorf("%.40q", text)
+	}
+}
+
 // TestPages: nothing of Markdown is left over, and every element is closed in order.
 func TestPages(t *testing.T) {
 	pages := Pages()
-	if len(pages) != 4 {
+	if len(pages) != 5 {
 		t.Errorf("%d pages", len(pages))
 	}
 	for name, b := range pages {
@@ -51,7 +60,7 @@ func TestPages(t *testing.T) {
 			tag, _, _ = strings.Cut(tag, ">")
 			word, _, _ := strings.Cut(tag, " ")
 			switch {
-			case word == "!doctype" || word == "meta":
+			case word == "!doctype" || word == "meta" || strings.HasSuffix(tag, "/"):
 			case !strings.HasPrefix(word, "/"):
 				open = append(open, word)
 			case len(open) == 0 || open[len(open)-1] != word[1:]:
