@@ -12,7 +12,7 @@ import (
 func TestRun(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	out := filepath.Join(t.TempDir(), "table.md")
-	o := options{bench: "..", out: out, d: 100 * time.Millisecond, rounds: 1, tables: t.Output(), progress: t.Output()}
+	o := options{bench: "..", out: out, d: 250 * time.Millisecond, rounds: 1, tables: t.Output(), progress: t.Output()}
 	if err := run(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}

@@ -68,7 +68,7 @@ func newWorld(t testing.TB, s setup) *world {
 	t.Helper()
 	w := &world{key: &hearth.Key{ID: "key-1"}}
 	if s.limits == (hearth.Limits{}) {
-		s.limits = hearth.Limits{Connect: time.Second, FirstByte: 5 * time.Second, Answer: 5 * time.Second, Idle: 5 * time.Second}
+		s.limits = hearth.Limits{Connect: 5 * time.Second, FirstByte: 5 * time.Second, Answer: 5 * time.Second, Idle: 5 * time.Second}
 	}
 	w.primary = engine.NewProvider(engine.ProviderConfig{Name: "Primary"})
 	w.backup = engine.NewProvider(engine.ProviderConfig{Name: "Backup"})
