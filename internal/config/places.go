@@ -125,7 +125,7 @@ type Slot struct {
 	Memory Size `yaml:"memory" min:"1MiB" max:"100TiB" example:"20GiB"`
 	// Resident says when the engine is up. demand: from the first request for it until the room is needed, or idle_sleep ends
 	// it. always: from the start of the gateway on, beside whatever else is there, also on an exclusive node: for a small
-	// model, such as one for embeddings, that has room beside every other one. If it fails it is started again.
+	// model, such as one that writes titles, which has room beside every other one. If it fails it is started again.
 	Resident string `yaml:"resident" default:"demand" enum:"demand always"`
 	// KeepWarm is when the slot is started though nobody asks for it: true for always, or days and hours as in available. It
 	// takes free room at once, and that of models which nobody has asked for in a minute; it never keeps another model
