@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	batchRows  = 500                    // most records in one transaction
+	batchRows  = 500                    // so many records are worth a transaction
+	batchMost  = 2 * batchRows          // most of them in one: those that came meanwhile go along
 	batchEvery = 500 * time.Millisecond // a record waits at most this long for others to go with it
 	// checkpointEvery is how often the store's own log is moved into its file and the journal's segments that are
 	// safe there are removed.
@@ -31,7 +32,7 @@ func (l *Ledger) applyLoop(ctx context.Context) {
 			l.done <- nil
 			return
 		case <-l.closing:
-			err := l.applyAll(ctx)
+			err := l.applyAll(ctx, l.journal.Last())
 			l.settle(ctx)
 			l.done <- err
 			return
@@ -41,7 +42,8 @@ func (l *Ledger) applyLoop(ctx context.Context) {
 		case <-l.wake:
 		}
 		l.gather(ctx)
-		_ = l.applyAll(ctx) // fails only when ctx ends
+		// Of what comes meanwhile a batch is gathered first: else a busy gateway would make a transaction for every few.
+		_ = l.applyAll(ctx, l.journal.Last()) // fails only when ctx ends
 		if l.journal.Segments() > 1 {
 			l.settle(ctx)
 		}
@@ -67,12 +69,12 @@ func (l *Ledger) gather(ctx context.Context) {
 	}
 }
 
-// applyAll moves everything, and tries again as long as the store fails.
-func (l *Ledger) applyAll(ctx context.Context) error {
+// applyAll moves everything up to a sequence, and tries again as long as the store fails.
+func (l *Ledger) applyAll(ctx context.Context, last uint64) error {
 	wait := retryMin
 	var complained time.Time
 	for {
-		err := l.catchUp(ctx)
+		err := l.catchUp(ctx, last)
 		if err == nil {
 			if !complained.IsZero() {
 				l.log.Info("ledger: the database takes records again")
@@ -95,10 +97,10 @@ func (l *Ledger) applyAll(ctx context.Context) error {
 	}
 }
 
-// catchUp moves batch after batch until the store has all that the journal has.
-func (l *Ledger) catchUp(ctx context.Context) error {
+// catchUp moves batch after batch until the store has all that the journal has up to a sequence.
+func (l *Ledger) catchUp(ctx context.Context, to uint64) error {
 	var rows []store.Row
-	for l.Pending() > 0 {
+	for l.tail.base() <= to {
 		if err := l.store.Present(); err != nil {
 			return err
 		}
@@ -124,7 +126,7 @@ var errBatchFull = errors.New("batch is full")
 // nextBatch takes rows from memory, or from the journal where memory does not have the next one, and returns the
 // last sequence they cover.
 func (l *Ledger) nextBatch(rows []store.Row) (_ []store.Row, last uint64, err error) {
-	if rows = l.tail.batch(rows, batchRows); len(rows) > 0 {
+	if rows = l.tail.batch(rows, batchMost); len(rows) > 0 {
 		return rows, rows[len(rows)-1].Seq, nil
 	}
 	n := 0
@@ -133,7 +135,7 @@ func (l *Ledger) nextBatch(rows []store.Row) (_ []store.Row, last uint64, err er
 			rows = l.appendRow(rows, seq, payload)
 		}
 		last = seq
-		if n++; n == batchRows {
+		if n++; n == batchMost {
 			return errBatchFull
 		}
 		return nil

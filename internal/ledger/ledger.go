@@ -68,7 +68,7 @@ func Open(ctx context.Context, j *journal.Journal, s *store.Store, log *slog.Log
 		begun: begun{open: make(map[string]*begunAnswer)},
 		wake:  make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan error, 1), retained: make(chan struct{}),
 	}
-	if err := l.catchUp(ctx); err != nil {
+	if err := l.catchUp(ctx, j.Last()); err != nil {
 		return nil, fmt.Errorf("open ledger: %w", err)
 	}
 	l.purses = newPurses()

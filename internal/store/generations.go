@@ -48,10 +48,11 @@ func (r *Row) appendArgs(args []any) []any {
 // day is the date that spend counts the row to.
 func (r *Row) day() string { return r.CreatedAt.Format(time.DateOnly) }
 
-// insertRows is the statement that inserts n rows whose ids are not there yet.
+// insertRows is the statement that inserts n rows whose ids are not there yet. OR FAIL: the transaction is given up after any
+// error, so SQLite need not be able to undo half a statement, for which it would copy each page to a file.
 func insertRows(n int) string {
 	one := "(" + strings.TrimSuffix(strings.Repeat("?,", rowColumns), ",") + ")"
-	return `INSERT INTO generations (id, seq, key_id, created_at, model, provider, endpoint,
+	return `INSERT OR FAIL INTO generations (id, seq, key_id, created_at, model, provider, endpoint,
 		prompt_tokens, completion_tokens, cost_nano, currency, http, record, day) VALUES ` +
 		strings.TrimSuffix(strings.Repeat(one+",", n), ",") + ` ON CONFLICT (id) DO NOTHING`
 }
