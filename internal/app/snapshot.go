@@ -58,7 +58,7 @@ func (a *App) notices() []string {
 		list = append(list, fmt.Sprintf("since the start %d answers cost more than was held back of a spend limit; the log names them", n))
 	}
 	if n := a.contents.Dropped(); n > 0 {
-		list = append(list, fmt.Sprintf("since the start the prompts and answers of %d requests were dropped, for they come faster than they can be kept", n))
+		list = append(list, fmt.Sprintf("since the start the prompts and answers of %d requests were dropped, for they come faster than they can be kept, or cannot be written", n))
 	}
 	return list
 }

@@ -56,6 +56,8 @@ type Log struct {
 	closed  bool
 	file    *store.Contents // nil = not opened yet
 
+	failedAt time.Time // when it was last said that contents cannot be written; of the writer alone
+
 	wake chan struct{}
 	done chan struct{}
 	stop context.CancelFunc
@@ -229,7 +231,7 @@ func (l *Log) write(ctx context.Context, drafts []*Draft) {
 	}
 	if err != nil {
 		l.dropped.Add(int64(len(rows)))
-		l.log.Error("prompts and answers could not be kept", "generations", len(rows), "err", err)
+		l.failed(err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -239,6 +241,15 @@ func (l *Log) write(ctx context.Context, drafts []*Draft) {
 	}
 	close(l.written)
 	l.written = make(chan struct{})
+}
+
+// failed says why contents cannot be written, once in a while: a full disk stays full for many requests. How many were dropped
+// is said by spoken.
+func (l *Log) failed(err error) {
+	if now := time.Now(); l.failedAt.IsZero() || now.Sub(l.failedAt) >= sayEvery {
+		l.failedAt = now
+		l.log.Error("prompts and answers could not be kept", "err", err)
+	}
 }
 
 // retain deletes a few contents that are too old, or too much. True: there may be more.
@@ -275,7 +286,7 @@ func (s *spoken) drops(n int64) {
 	if n == s.told || now.Sub(s.at) < sayEvery {
 		return
 	}
-	s.log.Warn("prompts and answers were dropped: they come faster than they can be kept; the requests were served", "generations", n-s.told, "since_start", n)
+	s.log.Warn("prompts and answers were dropped: they come faster than they can be kept, or cannot be written; the requests were served", "generations", n-s.told, "since_start", n)
 	s.told, s.at = n, now
 }
 
