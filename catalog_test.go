@@ -83,7 +83,7 @@ func TestSlotViewStatus(t *testing.T) {
 		-5: {{State: hearth.SlotFailed}, {State: hearth.SlotFailed, OtherBusy: true}, {State: hearth.SlotReady, Unknown: true, Disabled: true}},
 		-10: {
 			{State: hearth.SlotReady, Disabled: true}, {State: hearth.SlotFailed, Drained: true},
-			{State: hearth.SlotAsleep, OtherBusy: true, Paused: time.Unix(1, 0)},
+			{State: hearth.SlotAsleep, OtherBusy: true, Paused: time.Unix(1, 0)}, {State: hearth.SlotReady, Shut: time.Unix(1, 0)},
 		},
 	} {
 		for _, v := range views {

@@ -119,6 +119,7 @@ func TestSlots_Word(t *testing.T) {
 		"disabled (draining)":                  {State: "draining", Disabled: true},
 		"not in the configuration any more (draining)": {State: "draining", Removed: true},
 		"drained":                               {State: "failed", Drained: true},
+		"outside of its hours until 14:30":      {State: "asleep", ShutUntil: in(150 * time.Minute)},
 		"paused until 14:30":                    {State: "asleep", PausedUntil: in(150 * time.Minute)},
 		"paused until 2026-03-02 13:00 (ready)": {State: "ready", PausedUntil: in(25 * time.Hour)},
 		"paused":                                {State: "asleep", PausedUntil: in(90 * 365 * 24 * time.Hour)},

@@ -51,6 +51,8 @@ var slotCases = []buildCase{
 		given: parallel(hearth.SlotView{State: hearth.SlotReady, Unknown: true}, hearth.SlotView{OtherBusy: true})},
 	{name: "one of a paused node", req: ask(gemma), want: []string{node2, localGemma, acmeGemma, betaGemma},
 		given: parallel(hearth.SlotView{Paused: now.Add(time.Hour)}, hearth.SlotView{OtherBusy: true})},
+	{name: "one of a node that is outside of its hours", req: ask(gemma), want: []string{node2, localGemma, acmeGemma, betaGemma},
+		given: parallel(hearth.SlotView{Shut: now.Add(time.Hour)}, hearth.SlotView{OtherBusy: true})},
 	{name: "and one of a node that is another gateway's", req: ask(gemma), want: []string{node2, localGemma, acmeGemma, betaGemma},
 		given: parallel(hearth.SlotView{Foreign: true}, hearth.SlotView{OtherBusy: true})},
 	{name: "what is not heard of is not resident", req: ask(exaone, gemma), want: []string{localExaone, localGemma, acmeGemma, betaGemma},

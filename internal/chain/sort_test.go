@@ -215,6 +215,15 @@ var residentCases = []buildCase{
 	}, want: []string{localExaone, localGemma, acmeGemma, betaGemma}},
 	{name: "not on a node that holds several models", req: ask(exaone, gemma), given: func(s *scene) { s.Views.Catalog.Nodes[0].Exclusive = false; s.slot("gemma", ready) },
 		want: []string{localExaone, localGemma, acmeGemma, betaGemma}},
+	{name: "on one that holds several, if they need the same memory", req: ask(exaone, gemma), given: func(s *scene) {
+		s.Views.Catalog.Nodes[0].Exclusive, s.Views.Catalog.Nodes[0].Devices = false, []hearth.Device{{ID: 0, Memory: 1}}
+		s.slot("gemma", ready)
+	}, want: []string{localGemma, localExaone, acmeGemma, betaGemma}},
+	{name: "not where each has a device of its own", req: ask(exaone, gemma), given: func(s *scene) {
+		s.Views.Catalog.Nodes[0].Devices = []hearth.Device{{ID: 0}, {ID: 1}}
+		s.at(localGemma).Slot.Devices, s.at(localExaone).Slot.Devices = []int{0}, []int{1}
+		s.slot("gemma", ready)
+	}, want: []string{localExaone, localGemma, acmeGemma, betaGemma}},
 	{name: "not under order", req: with(ask(exaone, gemma), hearth.Preferences{Order: []string{"local-gpu"}}), given: func(s *scene) { s.slot("gemma", ready) }, want: []string{localExaone, localGemma, acmeGemma, betaGemma}},
 	{name: "nor under sort", req: with(ask(exaone, gemma), hearth.Preferences{Sort: hearth.SortPrice, Only: []string{"local-gpu"}}), given: func(s *scene) { s.slot("gemma", ready) }, want: []string{localExaone, localGemma}},
 	{name: "nor under a suffix", req: with(ask(exaone, gemma+":nitro"), hearth.Preferences{Only: []string{"local-gpu"}}), given: func(s *scene) { s.slot("gemma", ready) }, want: []string{localExaone, localGemma}},

@@ -35,6 +35,7 @@ func TestAcquire_Choice(t *testing.T) {
 		"another is drained":                      {is(func(p *seen) { p.Drained = true }), "a", "b"},
 		"another belongs to somebody else":        {is(func(p *seen) { p.Foreign = true }), "a", "b"},
 		"another is paused":                       {is(func(p *seen) { p.Paused = 1 }), "a", "b"},
+		"another is outside of its hours":         {is(func(p *seen) { p.Shut = 1 }), "a", "b"},
 		"another is waited for":                   {is(func(p *seen) { p.Waiting = 1 }), "a", "b"},
 		"another has as many as its engine takes": {is(func(p *seen) { p.Limit, p.Parallel, p.Inflight = 0, 2, 2 }), "a", "b"},
 		"another has fewer":                       {is(func(p *seen) { p.Limit, p.Parallel, p.Inflight = 0, 2, 1 }), "b", "a"},

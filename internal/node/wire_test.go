@@ -34,6 +34,9 @@ func TestPicture(t *testing.T) {
 		if rapid.Bool().Draw(t, "paused") {
 			v.Paused = there.Add(max(span.Draw(t, "until"), time.Millisecond))
 		}
+		if rapid.Bool().Draw(t, "shut") {
+			v.Shut = there.Add(max(span.Draw(t, "opens"), time.Millisecond))
+		}
 		b, err := json.Marshal(&picture{Number: 7, At: 5, Slots: []seen{see(&hearth.Slot{Name: "a", Model: &hearth.Model{ID: "x/a"}}, &v, there)}})
 		if err != nil {
 			t.Fatal(err)
@@ -46,6 +49,9 @@ func TestPicture(t *testing.T) {
 		want.Since = here.Add(v.Since.Sub(there))
 		if !v.Paused.IsZero() {
 			want.Paused = here.Add(v.Paused.Sub(there))
+		}
+		if !v.Shut.IsZero() {
+			want.Shut = here.Add(v.Shut.Sub(there))
 		}
 		if d := cmp.Diff(want, p.Slots[0].view(here)); d != "" {
 			t.Errorf("(-want +got):\n%s", d)
