@@ -28,11 +28,12 @@ func (a *App) openSlots(ctx context.Context, o Options) error {
 		return err
 	}
 	a.fleet, err = slot.NewFleet(a.Catalog(), slot.Options{
-		Driver: drivers.For, Lock: drivers.Lock, Adopted: adopted, Operator: operator, Remote: remote(o), Log: o.Log,
+		Driver: drivers.For, Lock: drivers.Lock, Adopted: adopted, Operator: operator, Memory: a.memory(), Remote: remote(o), Log: o.Log,
 	})
 	if err != nil {
 		return err
 	}
 	a.push(a.fleet.Close)
+	a.remember()
 	return nil
 }

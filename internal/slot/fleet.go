@@ -30,6 +30,8 @@ type Options struct {
 	Remote func(*hearth.Node, []*hearth.Slot) (Node, error)
 	// Operator is what operators ordered before a restart. What it says of unknown slots and nodes counts for nothing.
 	Operator State
+	// Memory is what an earlier gateway has measured.
+	Memory Memory
 	// Log is told of every step of every slot; nil = nobody is.
 	Log *slog.Logger
 }
@@ -69,7 +71,7 @@ func NewFleet(c *hearth.Catalog, o Options) (*Fleet, error) {
 	if err := f.Reload(c); err != nil {
 		return nil, err
 	}
-	f.o.Adopted, f.o.Operator = nil, State{} // they hold for what is there from the beginning
+	f.o.Adopted, f.o.Operator, f.o.Memory = nil, State{}, nil // they hold for what is there from the beginning
 	return f, nil
 }
 

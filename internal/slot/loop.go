@@ -16,6 +16,7 @@ type message struct {
 	event
 	reply  chan answer // evAsked, evOrder, evReload: has room for the one answer
 	engine Engine      // evReady
+	memory Memory      // evRecall: to be added to
 	parts  []part      // evReload: of all places; without a driver, that of before stays
 }
 
@@ -120,6 +121,7 @@ func newNode(hn *hearth.Node, slots []*hearth.Slot, drivers []Driver, o *Options
 		n.plan = append(n.plan, n.parts[i].cell)
 	}
 	o.Operator.restore(n.state, n.name, now)
+	n.state.recall(o.Memory)
 	n.state.foreign = o.Lock != nil && !n.own(hn, o.Lock)
 	for i, s := range slots {
 		if e := o.Adopted[s.Name]; e != nil {
@@ -166,6 +168,9 @@ func (n *node) loop() {
 			n.lives[m.slot].noMore()
 		case evReload:
 			n.renew(m.parts)
+		case evRecall:
+			n.state.measured(m.memory)
+			m.reply <- answer{}
 		}
 		effects := step(n.state, m.event)
 		n.publish(m.now)

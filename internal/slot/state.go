@@ -39,6 +39,7 @@ const (
 	evOrder                 // an operator's order: slot, id, order
 	evOwned                 // the node's lock is ours
 	evReload                // the configuration changed: change
+	evRecall                // what was measured is asked for
 	evRefuse                // refuse everybody who waits and will ask
 	evClose                 // evRefuse, and stop every engine
 )
