@@ -102,7 +102,8 @@ type Slot struct {
 	// Concurrency is how many requests the engine works on at once; 0 is as the engine says of itself (llama-server
 	// does), else 1.
 	Concurrency int `yaml:"concurrency" default:"0" min:"0" max:"10000"`
-	// Queue is how many requests may wait; more are passed on to the next candidate at once.
+	// Queue is how many requests may wait; more are passed on to the next candidate at once. One API key holds at most
+	// half of it.
 	Queue int `yaml:"queue" default:"64" min:"0" max:"100000"`
 	// Wait is the wait budget: how long a request may wait for the slot to start or to be swapped in.
 	Wait time.Duration `yaml:"wait" default:"90s" min:"0s" max:"1h"`
