@@ -22,7 +22,7 @@ type Target struct {
 	// Running is how the engine is asked, beside StreamUsage, to tell with each chunk what has been used so far.
 	Running      hearth.Running
 	MaxTokensKey string // the one key for the output cap that it knows; "" = either is fine
-	MaxTokens    int    // > 0: no larger output cap goes out; a body without one gets this one
+	MaxTokens    int    // > 0: no larger output cap goes out, under any name; a body without one gets this one
 	UserSalt     []byte // user goes out hashed with it; without a salt it does not go out at all
 
 	// Drop are further keys of the body that it must not get, in any case of letters; "a.b" is key b in the object a, and
@@ -156,10 +156,21 @@ func (c *Chat) appendCap(dst []byte, m, limit *member, t *Target) []byte {
 	return append(dst, c.raw[m.val:m.valEnd]...)
 }
 
-// exceeds says whether a value is anything but a whole number from 0 to most.
+// exceeds says whether a value is anything but a whole number from 1 to most: to some upstreams 0 is no cap.
 func exceeds(val []byte, most int) bool {
 	n, err := strconv.ParseUint(string(val), 10, 64)
-	return err != nil || n > uint64(most)
+	return err != nil || n == 0 || n > uint64(most)
+}
+
+// isCap says whether a key is another engine's name for the output cap: of llama-server, Ollama, Hugging Face, or OpenAI's
+// newer API. Some engines heed it before max_tokens.
+func isCap(key []byte) bool {
+	switch {
+	case bytes.EqualFold(key, []byte("n_predict")), bytes.EqualFold(key, []byte("num_predict")),
+		bytes.EqualFold(key, []byte("max_new_tokens")), bytes.EqualFold(key, []byte("max_output_tokens")):
+		return true
+	}
+	return false
 }
 
 func appendCount(dst []byte, key string, n int) []byte {
@@ -167,8 +178,11 @@ func appendCount(dst []byte, key string, n int) []byte {
 }
 
 // appendOther writes a member that the gateway has no part in, but for what the target must not get inside of it: the
-// paths of Drop and, in the options of an engine's own API, an output cap larger than the target's.
+// paths of Drop and, under any name or in the options of an engine's own API, an output cap larger than the target's.
 func (c *Chat) appendOther(dst []byte, m *member, t *Target) []byte {
+	if t.MaxTokens > 0 && isCap(c.key(m)) && exceeds(c.raw[m.val:m.valEnd], t.MaxTokens) {
+		return appendCount(dst, string(c.key(m)), t.MaxTokens)
+	}
 	if len(t.Drop) == 0 && t.MaxTokens == 0 || c.raw[m.val] != '{' {
 		return append(dst, c.raw[m.key:m.valEnd]...)
 	}

@@ -110,7 +110,7 @@ func checkForward(t *testing.T, c *Chat, raw []byte, target Target) {
 	lost := func(key string) bool {
 		_, known := knownKeys[key]
 		return slices.Contains(ours, key) || strings.EqualFold(key, "lora") || target.Allow && !known ||
-			len(target.Media) > 0 && key == "messages" || target.MaxTokens > 0 && strings.EqualFold(key, "options")
+			len(target.Media) > 0 && key == "messages" || target.MaxTokens > 0 && (strings.EqualFold(key, "options") || isCap([]byte(key)))
 	}
 	strip := func(keys []string, vals [][]byte) (all []byte) {
 		for i, k := range keys {
@@ -147,6 +147,9 @@ func checkForward(t *testing.T, c *Chat, raw []byte, target Target) {
 		default:
 			if slices.Contains(ours, key) || strings.EqualFold(key, "lora") || target.Allow && lost(key) {
 				t.Fatalf("%s was forwarded", key)
+			}
+			if n, err := strconv.Atoi(string(outVals[i])); target.MaxTokens > 0 && isCap([]byte(key)) && (err != nil || n < 1 || n > target.MaxTokens) {
+				t.Fatalf("%s %s", key, outVals[i])
 			}
 			if strings.EqualFold(key, "options") && target.MaxTokens > 0 {
 				checkOptions(t, outVals[i], target.MaxTokens)

@@ -89,11 +89,11 @@ func running(e *hearth.Endpoint) hearth.Running {
 	return engine.Running
 }
 
-// outputCap is the cap on the output that the candidate gets in place of the caller's, 0 = it gets the caller's. Where a
-// spend limit bounds the request one is always sent: what an answer may cost is held back before.
+// outputCap is the cap on the output that the candidate gets in place of a larger one of the caller's, 0 = it gets the caller's.
+// Where a spend limit bounds the request one is always sent: what an answer may cost is held back before.
 func (r *Relay) outputCap(x *exchange, c *hearth.Candidate) int {
 	w := r.wallet(x.key, x.gen.CreatedAt)
-	if c.MaxTokens > 0 || x.chat.MaxTokens > 0 || !w.Bounds(!c.Endpoint.Local()) {
+	if c.MaxTokens > 0 || !w.Bounds(!c.Endpoint.Local()) {
 		return c.MaxTokens
 	}
 	return worstOutput(x, c)

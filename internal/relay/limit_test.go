@@ -1,7 +1,9 @@
 package relay
 
 import (
+	"io"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -109,6 +111,33 @@ func TestExternalLimit(t *testing.T) {
 			}
 		})
 	})
+}
+
+// Where a limit bounds the request, no larger output cap goes out than what is held back covers, under whatever name.
+func TestLimit_EveryCap(t *testing.T) {
+	for _, c := range []struct{ name, caps, want string }{
+		{"two, of which the smaller is held back", `, "max_completion_tokens": 5, "max_tokens": 100000`, `"max_completion_tokens": 5`},
+		{"another name beside", `, "max_tokens": 5, "n_predict": 100000`, `"max_tokens": 5,"n_predict":5`},
+		{"without bounds", `, "max_tokens": 5, "n_predict": -1`, `"max_tokens": 5,"n_predict":5`},
+		{"among options", `, "max_tokens": 5, "options": {"num_predict": 100000}`, `"max_tokens": 5,"options": {"num_predict":5}`},
+		{"none", `, "max_tokens": 0`, `"max_tokens":500`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			sent := make(chan string, 1)
+			w := newWorld(t, setup{upstream: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				b, _ := io.ReadAll(r.Body)
+				sent <- string(b)
+				answers(rw, r)
+			})})
+			w.key.Limit = 10_000 * won
+			if a := w.post(t, chat(c.caps)); a.status != 200 {
+				t.Fatal(a.status, a.body)
+			}
+			if got := <-sent; !strings.Contains(got, c.want) || strings.Contains(got, "100000") {
+				t.Errorf("%s\nwant %s", got, c.want)
+			}
+		})
+	}
 }
 
 // A limit begins anew at midnight of the configured zone; a request belongs to the day on which it arrived.
