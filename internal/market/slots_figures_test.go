@@ -89,7 +89,13 @@ func TestSlotResult_Gates(t *testing.T) {
 		{"a model far behind", func(r *SlotResult) { *r.Policies[PolicyHearth].MinModel = 0.84 }, "worst model served within budget"},
 		{"less than FIFO", func(r *SlotResult) { *r.Policies[PolicyFIFO].Served = 0.91 }, "served within budget, against FIFO"},
 		{"unfair", func(r *SlotResult) { *r.Policies[PolicyHearth].Jain = 0.94 }, "Jain's index"},
-		{"too many loads", func(r *SlotResult) { r.Policies[PolicyClairvoyant] = SlotFigures{LoadsPer100: 6.6} }, "loads against the bound"},
+		{"too many loads", func(r *SlotResult) { r.Policies[PolicyClairvoyant] = SlotFigures{LoadsPer100: 6.6} }, "loads, against the bound"},
+		{"hardly any loads", func(r *SlotResult) {
+			r.Policies[PolicyHearth], r.Policies[PolicyClairvoyant] = figures(0.05, 0.9), SlotFigures{}
+		}, ""},
+		{"some loads where none are needed", func(r *SlotResult) {
+			r.Policies[PolicyHearth], r.Policies[PolicyClairvoyant] = figures(0.06, 0.9), SlotFigures{}
+		}, "loads, against the bound"},
 		{"too few less than FIFO", func(r *SlotResult) { r.Policies[PolicyFIFO] = figures(19, 0.5) }, "FIFO's loads against hearth's"},
 		{"that holds for even mixes only", func(r *SlotResult) {
 			r.Policies[PolicyFIFO] = figures(19, 0.5)
