@@ -32,7 +32,6 @@ const (
 // option is one candidate of a tier.
 type option struct {
 	r     float64 // routing cost; what is full is dearer by the square of its load
-	load  float64 // requests under way over the cap
 	w     float64 // share, before it is divided by the sum
 	at    int32   // place in the tier
 	row   int32
@@ -113,6 +112,7 @@ func (r *Router) pick(a *Ask, tier []hearth.Candidate, s *scene, now time.Time) 
 func (r *Router) ask(a *Ask, k *market, s *scene) {
 	v, q := s.v, &s.q
 	*q = query{in: float64(max(a.In, 0)) * v.real, out: v.out, images: float64(max(a.Images, 0)), kappa: v.kappa, tools: a.Tools}
+	q.special = a.Images > 0
 	if a.Kappa > 0 {
 		q.kappa = min(a.Kappa, kappaMost)
 	}
@@ -135,38 +135,65 @@ func (r *Router) ask(a *Ask, k *market, s *scene) {
 	}
 }
 
-// weigh finds the class and the cost of every candidate.
+// weigh finds the class, the cost and the weight of every candidate.
 func (r *Router) weigh(tier []hearth.Candidate, k *market, s *scene) {
-	s.lowest = math.Inf(1)
+	lowest := math.Inf(1)
 	var t terms
 	opts := s.opts()
 	for i := range tier {
 		o := &opts[i]
 		p := r.find(tier[i].Endpoint.Index)
-		*o = option{at: int32(i), row: int32(p.row), class: unknown, r: math.Inf(1)}
+		o.at, o.row, o.class, o.r = int32(i), int32(p.row), unknown, math.Inf(1)
 		if p.market != k {
 			continue
 		}
 		row := &s.v.rows[p.row]
 		n := float64(max(row.end.flight.Load(), 0))
-		o.load = n / row.cap
 		o.class = s.classOf(row, n)
 		s.v.cost(&t, row, &s.q, n)
 		o.r = t.R
 		switch o.class {
 		case usable:
-			s.lowest = min(s.lowest, o.r)
+			o.w = row.ramp
+			if load := n * row.perCap; load > crowded {
+				o.w *= (1 - load) * (1 / (1 - crowded))
+			}
+			if o.r < lowest {
+				lowest = o.r
+			}
 		case full:
-			u := (n + 1) / row.cap
+			u := (n + 1) * row.perCap
 			o.r *= u * u
 		}
 	}
+	s.lowest = lowest
+	s.share(opts)
+}
+
+// share multiplies the weights of the usable by what their costs are worth.
+func (s *scene) share(opts []option) {
+	per := 0.0 // where the lowest cost is nothing, all that cost nothing more are equal
+	if s.lowest > 0 {
+		per = 1 / s.lowest
+	}
 	for i := range opts {
-		if o := &opts[i]; o.class == usable {
-			o.w = s.weight(o)
+		o := &opts[i]
+		if o.class == usable {
+			o.w *= worth((o.r - s.lowest) * per)
 			s.sum += o.w
 		}
 	}
+}
+
+// worth is the weight of a cost that is so much above the lowest, as a part of that.
+func worth(x float64) float64 {
+	switch {
+	case x <= band:
+		return decline(x * (1 / band))
+	case x > negligible:
+		return 0
+	}
+	return decline(1 + (x-band)*(1/beyond))
 }
 
 func (s *scene) classOf(row *row, n float64) class {
@@ -257,11 +284,11 @@ func (s *scene) overdue(a *Ask) (found *option, why Reason, odds float64) {
 		row := &s.v.rows[o.row]
 		waits := math.Inf(1)
 		if sent := row.end.sent.Load(); sent != 0 {
-			limit := row.limit
+			per := row.perLimit
 			if o.class == flagged {
-				limit = exploreSoon
+				per = 1e-9 / exploreSoon
 			}
-			waits = float64(s.at-sent) / 1e9 / limit
+			waits = float64(s.at-sent) * per
 		}
 		if waits > most || waits == most && (found == nil || o.r < found.r) {
 			found, most = o, waits
@@ -281,27 +308,6 @@ func (s *scene) present(e *end) bool {
 		}
 	}
 	return false
-}
-
-// weight is the share of a usable candidate, before it is divided by the sum.
-func (s *scene) weight(o *option) float64 {
-	x := 0.0
-	if s.lowest > 0 {
-		x = o.r/s.lowest - 1
-	}
-	if x > negligible {
-		return 0
-	}
-	w := s.v.rows[o.row].ramp
-	if x <= band {
-		w *= decline(x / band)
-	} else {
-		w *= decline(1 + (x-band)/beyond)
-	}
-	if o.load > crowded {
-		w *= (1 - o.load) / (1 - crowded)
-	}
-	return w
 }
 
 // part is how likely a candidate is drawn by weight.

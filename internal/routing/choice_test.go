@@ -17,6 +17,9 @@ func (b *bazaar) edit(change func(*view)) {
 	v := *k.view.Load()
 	v.rows = slices.Clone(v.rows)
 	change(&v)
+	for i := range v.rows {
+		v.rows[i].usual()
+	}
 	k.view.Store(&v)
 }
 
@@ -39,7 +42,7 @@ func (b *bazaar) choose(change func(*Ask)) Decision {
 func TestReasons(t *testing.T) {
 	full := func(v *view, of ...int) {
 		for _, i := range of {
-			v.rows[i].cap = 0.5
+			v.rows[i].cap, v.rows[i].perCap = 0.5, 2
 		}
 	}
 	for _, c := range []struct {
@@ -65,7 +68,9 @@ func TestReasons(t *testing.T) {
 		{"a flag for tools is to one with", 3, func(b *bazaar) { b.edit(func(v *view) { v.rows[0].flaggedTools, v.rows[1].flaggedTools = true, true }) }, func(a *Ask) { a.Tools = true }, []int{2}, Share},
 		{"when all others are full, the flagged one serves", 3, func(b *bazaar) { b.edit(func(v *view) { full(v, 0, 1); v.rows[2].flaggedAll = true }) }, nil, []int{2}, FlaggedOverflow},
 		{"in a retry too", 3, func(b *bazaar) { b.edit(func(v *view) { full(v, 0, 1); v.rows[2].flaggedAll = true }) }, func(a *Ask) { a.Retry = true }, []int{2}, FlaggedOverflow},
-		{"all full: the least crowded for its cost", 3, func(b *bazaar) { b.edit(func(v *view) { full(v, 0, 1, 2); v.rows[1].cap = 0.9 }) }, nil, []int{1}, Forced},
+		{"all full: the least crowded for its cost", 3, func(b *bazaar) {
+			b.edit(func(v *view) { full(v, 0, 1, 2); v.rows[1].cap, v.rows[1].perCap = 0.9, 1/0.9 })
+		}, nil, []int{1}, Forced},
 		{"full comes before cooling", 2, func(b *bazaar) { b.fail(b.ask(), 0, Limited, 0); b.edit(func(v *view) { full(v, 1) }) }, nil, []int{1}, Forced},
 		{"a flagged one that is full is full", 2, func(b *bazaar) { b.edit(func(v *view) { full(v, 0, 1); v.rows[0].flaggedAll = true }) }, nil, []int{1}, Forced},
 		{"an open breaker comes last", 2, func(b *bazaar) {
@@ -105,18 +110,40 @@ func TestUnknownCandidates(t *testing.T) {
 }
 
 func TestBand(t *testing.T) {
-	weigh := func(r float64) float64 {
-		s := scene{lowest: 1, v: &view{rows: []row{{ramp: 1}}}}
-		return s.weight(&option{r: r})
-	}
-	for _, c := range []struct{ r, want float64 }{{1, 1}, {1.04, math.Exp(-0.5)}, {1.08, math.Exp(-1)}, {1.12, math.Exp(-2)}, {1.3, math.Exp(-6.5)}, {1.7, 0}} {
-		if got := weigh(c.r); math.Abs(got-c.want) > 0.01*c.want {
-			t.Errorf("at %v times the lowest: %v, want %v", c.r, got, c.want)
+	for _, c := range []struct{ over, want float64 }{{0, 1}, {0.04, math.Exp(-0.5)}, {0.08, math.Exp(-1)}, {0.12, math.Exp(-2)}, {0.3, math.Exp(-6.5)}, {0.7, 0}} {
+		if got := worth(c.over); math.Abs(got-c.want) > 0.01*c.want {
+			t.Errorf("%v over the lowest: %v, want %v", c.over, got, c.want)
 		}
 	}
-	s := scene{lowest: 1, v: &view{rows: []row{{ramp: 0.1}}}}
-	if got := s.weight(&option{r: 1, load: 0.85}); !near(got, 0.05, 1e-6) {
-		t.Errorf("after an opening, at 0.85 of the cap: %v", got)
+	weights := func(change func(*view)) []float64 {
+		b := calm(t, 3)
+		b.edit(change)
+		a, s := b.ask(), scene{v: b.markets[0].view.Load(), at: b.nanos(b.now), n: 3}
+		b.Router.ask(&a, b.markets[0], &s)
+		b.weigh(b.tier(0), b.markets[0], &s)
+		return []float64{s.opts()[0].w / s.opts()[1].w, s.opts()[2].w / s.opts()[1].w}
+	}
+	if got := weights(func(v *view) { v.rows[0].ramp = 0.1 }); !near(got[0], 0.1, 1e-3) {
+		t.Errorf("after an opening: %v", got)
+	}
+	if got := weights(func(v *view) {
+		v.rows[0].end.flight.Store(17)
+		v.rows[2].end.flight.Store(13)
+		for _, i := range []int{0, 2} {
+			v.rows[i].cap, v.rows[i].perCap, v.rows[i].perTTFT, v.rows[i].perRest = 20, 1.0/20, 0, 0
+		}
+	}); got[0] > 0.55*got[1] {
+		t.Errorf("at 0.85 and at 0.65 of the cap: %v", got)
+	}
+	free := calm(t, 3) // costs nothing at all
+	free.edit(func(v *view) {
+		v.lambda = 0
+		for i := range v.rows {
+			v.rows[i].adjust, v.rows[i].fail0, v.rows[i].fail1 = 0, 0, 0
+		}
+	})
+	if got := free.shares(300, nil); got[0] < 60 || got[1] < 60 || got[2] < 60 {
+		t.Errorf("%v", got)
 	}
 }
 
@@ -203,7 +230,7 @@ func TestStick(t *testing.T) {
 		sticks(t, b, true, false)
 	})
 	for name, spoil := range map[string]func(*view){
-		"not where it is full":    func(v *view) { v.rows[2].cap = 0.5 },
+		"not where it is full":    func(v *view) { v.rows[2].cap, v.rows[2].perCap = 0.5, 2 },
 		"not where it is flagged": func(v *view) { v.rows[2].flaggedAll = true },
 		"not at any price":        func(v *view) { v.rows[2].adjust = 1.6 },
 	} {

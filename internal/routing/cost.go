@@ -17,6 +17,7 @@ type query struct {
 	in, out, images float64
 	kappa           float64
 	tools           bool
+	special         bool    // there are images, or the prefix is a mean
 	warm            *end    // where the session's cache is, nil = nowhere
 	prefix          float64 // tokens that it may hold
 	trust           float64 // how likely it is still there, 0 to 1; -1 = prefix is a mean over all requests
@@ -25,14 +26,14 @@ type query struct {
 // cached is how many prompt tokens are expected to come from the endpoint's cache.
 func (q *query) cached(r *row) float64 {
 	cold := q.in * r.cold
-	switch {
-	case q.trust < 0:
-		p := min(q.prefix, q.in)
-		return p*r.hit + (q.in-p)*r.cold
-	case q.warm == r.end && q.warm != nil:
-		return q.trust*r.hit*min(q.in, q.prefix) + (1-q.trust)*cold
+	if q.trust == 0 || q.trust > 0 && q.warm != r.end {
+		return cold
 	}
-	return cold
+	p := min(q.prefix, q.in)
+	if q.trust < 0 {
+		return p*r.hit + (q.in-p)*r.cold
+	}
+	return q.trust*r.hit*p + (1-q.trust)*cold
 }
 
 // price is what the endpoint is expected to charge when so many of the prompt's tokens come from its cache.
@@ -42,9 +43,17 @@ func (r *row) price(q *query, cached float64) float64 {
 		l = &r.lists[i]
 	}
 	fresh := q.in - cached
-	p := l.prompt*fresh + (l.written-l.prompt)*r.written*fresh + l.cached*cached + l.completion*q.out +
-		l.image*q.images + l.request
+	p := (l.prompt+l.dearer*r.written)*fresh + l.cached*cached + l.completion*q.out + l.image*q.images + l.request
 	return p * r.adjust
+}
+
+// usual condenses the first price list for requests without a warm cache and images, which most are; special rows have
+// further lists.
+func (r *row) usual() {
+	l := &r.lists[0]
+	r.special = len(r.lists) > 1
+	r.perIn = r.adjust * ((l.prompt+l.dearer*r.written)*(1-r.cold) + l.cached*r.cold)
+	r.perOut, r.perRequest = r.adjust*l.completion, r.adjust*l.request
 }
 
 // terms are a Cost, and the seconds in it.
@@ -54,27 +63,40 @@ type terms struct {
 }
 
 // cost is the routing cost of a request at an endpoint with n requests under way, in the billing currency per good
-// answer. It writes all of t; a result of that size would cost more to copy than to compute.
+// answer. It writes all of t; a result of that size would cost more to copy than to compute. For the same reason it works
+// with variables, and without max, which is slow for floats.
 func (v *view) cost(t *terms, r *row, q *query, n float64) {
-	t.cached = q.cached(r)
-	t.Price = r.price(q, t.cached)
+	cached, price := q.in*r.cold, q.in*r.perIn+q.out*r.perOut+r.perRequest
+	if r.special || q.special || q.warm == r.end {
+		cached = q.cached(r)
+		price = r.price(q, cached)
+	}
 	more := n - r.flight
-	t.ttft = r.ttft * scale(q.in-t.cached, v.in) * max(1+r.perTTFT*more, slowLeast)
+	slower := 1 + r.perTTFT*more
+	if slower < slowLeast {
+		slower = slowLeast
+	}
+	ttft := r.ttft * (0.5 + (q.in-cached)*v.perToken) * slower // as scale has it
 	if n+1 > r.knee {
-		t.ttft += queueWeight * (n + 1 - r.knee) * r.perQueued
+		ttft += queueWeight * (n + 1 - r.knee) * r.perQueued
 	}
-	t.rest = q.out * r.decode * max(1+r.perRest*more, restLeast)
+	slower = 1 + r.perRest*more
+	if slower < restLeast {
+		slower = restLeast
+	}
+	rest := q.out * r.decode * slower
 	second := q.kappa * v.lambda
-	t.Wait, t.Decode = second*firstWeight*t.ttft, second*t.rest
-	t.Failed = r.fail0 + q.kappa*r.fail1
-	t.Quality = 0
+	wait, decode, failed, quality := second*firstWeight*ttft, second*rest, r.fail0+q.kappa*r.fail1, 0.0
+	all := price + wait + decode
 	if q.tools {
-		t.Quality = r.bad * (t.Price + t.Wait + t.Decode + v.unit*(1+q.kappa))
+		quality = r.bad * (all + v.unit*(1+q.kappa))
 	}
-	t.R = t.Price + t.Wait + t.Decode + t.Failed + t.Quality
+	all += failed + quality
 	if r.flagged(q) {
-		t.R *= flagFactor
+		all *= flagFactor
 	}
+	t.Price, t.Wait, t.Decode, t.Failed, t.Quality, t.R = price, wait, decode, failed, quality, all // one by one: no copy
+	t.cached, t.ttft, t.rest = cached, ttft, rest
 }
 
 // flagged says whether the endpoint is flagged for a quality that the request needs.

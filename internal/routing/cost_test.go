@@ -13,7 +13,7 @@ import (
 // plain is a row without surprises: 1 and 3 per million tokens.
 func plain() row {
 	return row{
-		lists: []list{{above: -1, prompt: 1e-6, cached: 0.2e-6, written: 1e-6, completion: 3e-6}}, adjust: 1, hit: 0.5,
+		lists: []list{{above: -1, prompt: 1e-6, cached: 0.2e-6, completion: 3e-6}}, adjust: 1, hit: 0.5,
 		levels: levels{ttft: 2, decode: 0.02, flight: 4}, perTTFT: 0.1, perRest: 0.05, knee: math.Inf(1), cap: math.Inf(1),
 		fail0: 1e-5, fail1: 2e-5, tries: 1, bad: 0.1,
 	}
@@ -21,7 +21,7 @@ func plain() row {
 
 // The terms, computed by hand.
 func TestCost(t *testing.T) {
-	v := &view{in: 1000, out: 500, unit: 0.002, lambda: 1e-4}
+	v := &view{in: 1000, perToken: perToken(1000), out: 500, unit: 0.002, lambda: 1e-4}
 	q := query{in: 3000, out: 400, kappa: 0.5}
 	here := new(end)
 	for _, c := range []struct {
@@ -42,7 +42,7 @@ func TestCost(t *testing.T) {
 			Cost{Price: 0.0042, Wait: 5e-5 * 2 * 4, Decode: 5e-5 * 8, Failed: 2e-5}},
 		{"caches hold something of new prompts", func(r *row, _ *query) { r.cold = 0.1 }, 4,
 			Cost{Price: 2700e-6 + 300*0.2e-6 + 0.0012, Wait: 5e-5 * 2 * 2 * (0.5 + 2.7/2), Decode: 5e-5 * 8, Failed: 2e-5}},
-		{"writing to the cache costs", func(r *row, _ *query) { r.written = 0.5; r.lists[0].written = 1.25e-6 }, 4,
+		{"writing to the cache costs", func(r *row, _ *query) { r.written = 0.5; r.lists[0].dearer = 0.25e-6 }, 4,
 			Cost{Price: 0.0042 + 1500*0.25e-6, Wait: 5e-5 * 2 * 4, Decode: 5e-5 * 8, Failed: 2e-5}},
 		{"images, requests, and bills that are not as listed", func(r *row, q *query) { r.lists[0].image, r.lists[0].request, q.images, r.adjust = 0.001, 0.002, 3, 2 }, 4,
 			Cost{Price: 2 * (0.0042 + 0.005), Wait: 5e-5 * 2 * 4, Decode: 5e-5 * 8, Failed: 2e-5}},
@@ -52,6 +52,8 @@ func TestCost(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r, q := plain(), q
 			c.do(&r, &q)
+			r.usual()
+			q.special = q.images > 0
 			var got terms
 			v.cost(&got, &r, &q, c.n)
 			w := c.want
@@ -65,6 +67,7 @@ func TestCost(t *testing.T) {
 	}
 	t.Run("a flag doubles it, for tools only when there are some", func(t *testing.T) {
 		r := plain()
+		r.usual()
 		var base, got terms
 		v.cost(&base, &r, &q, 4)
 		r.flaggedTools = true
@@ -152,8 +155,10 @@ func TestPriceLists(t *testing.T) {
 	r := NewRouter(c, Options{}, began)
 	price := func(in float64, at time.Time) float64 {
 		r.refresh(r.markets[0], at)
-		row := &r.markets[0].view.Load().rows[0]
-		return row.price(&query{in: in, out: 100}, 0)
+		v := r.markets[0].view.Load()
+		var got terms
+		v.cost(&got, &v.rows[0], &query{in: in, out: 100}, 0)
+		return got.Price
 	}
 	late := began.Add(14 * time.Hour) // 23:00
 	for _, c := range []struct {

@@ -322,7 +322,10 @@ func (e *estimate) levels(typ typical, overdue float64) levels {
 
 // scale is how long a prompt of so many uncached tokens is, compared with the model's mean: half of the time to the first
 // token does not depend on it.
-func scale(tokens, mean float64) float64 { return 0.5 + 0.5*max(tokens, 0)/max(mean, 1) }
+func scale(tokens, mean float64) float64 { return 0.5 + max(tokens, 0)*perToken(mean) }
+
+// perToken is what an uncached token adds to the scale.
+func perToken(mean float64) float64 { return 0.5 / max(mean, 1) }
 
 // wilson is the lower end of the 95 % interval of a rate, of which part of n was seen. n need not be whole.
 func wilson(part, n float64) float64 {

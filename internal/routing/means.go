@@ -61,9 +61,10 @@ func (m *model) condense(at float64, v *view, o *Options) (mean query) {
 	m.views++
 	v.number = m.views
 	v.in = (m.In + meanPrior*startIn) / (m.N + meanPrior)
+	v.perToken = perToken(v.in)
 	v.out = (m.Out + meanPrior*startOut) / (m.Outs + meanPrior)
 	v.real = (m.In + meanPrior*startIn) / (m.Guess + meanPrior*startIn)
 	mean = query{in: v.in, out: v.out, kappa: v.kappa}
-	mean.prefix, mean.trust = m.Prefix/max(m.N, 1), -1
+	mean.prefix, mean.trust, mean.special = m.Prefix/max(m.N, 1), -1, true
 	return mean
 }

@@ -12,7 +12,7 @@ import (
 type list struct {
 	above          float64 // holds for prompts of more tokens than that
 	prompt, cached float64
-	written        float64
+	dearer         float64 // a token written to the cache, than one that is not
 	completion     float64
 	image, request float64
 }
@@ -37,7 +37,7 @@ func listsAt(e *hearth.Endpoint, now time.Time) []list {
 func listOf(p hearth.Price, above int) list {
 	per := func(d decimal.Decimal) float64 { return d.Shift(-6).InexactFloat64() }
 	l := list{
-		prompt: per(p.Prompt), cached: per(p.CacheRead), written: per(p.CacheWrite), completion: per(p.Completion),
+		prompt: per(p.Prompt), cached: per(p.CacheRead), dearer: per(p.CacheWrite) - per(p.Prompt), completion: per(p.Completion),
 		image: p.Image.InexactFloat64(), request: p.Request.InexactFloat64(),
 	}
 	l.above = -1

@@ -8,33 +8,38 @@ import (
 
 // view is what is known of a model's endpoints, condensed for choosing. It is never changed.
 type view struct {
-	number  uint64
-	at      float64
-	rows    []row
-	in, out float64 // mean tokens of a prompt and of an answer
-	real    float64 // tokens of a prompt per token estimated
-	kappa   float64
-	unit    float64 // what an answer of mean length costs at the median, in the billing currency
-	lambda  float64 // what a second of waiting costs, at a kappa of one
-	explore float64 // how likely a first attempt is made for the sake of knowing, if there is anything to know
-	probe   float64 // likewise if what is to be known is whether an endpoint has recovered
+	number   uint64
+	at       float64
+	rows     []row
+	in, out  float64 // mean tokens of a prompt and of an answer
+	perToken float64 // see the function
+	real     float64 // tokens of a prompt per token estimated
+	kappa    float64
+	unit     float64 // what an answer of mean length costs at the median, in the billing currency
+	lambda   float64 // what a second of waiting costs, at a kappa of one
+	explore  float64 // how likely a first attempt is made for the sake of knowing, if there is anything to know
+	probe    float64 // likewise if what is to be known is whether an endpoint has recovered
 }
 
 // row is an endpoint in a view.
 type row struct {
 	end                *end
 	lists              []list
+	special            bool    // it has several price lists
+	perIn, perOut      float64 // price of a token, see usual
+	perRequest         float64
 	adjust             float64 // what answers cost over what the lists say
 	hit, cold, written float64 // cached of what could be, cached of a prompt that is new, written of what is not cached
 	levels
 	perTTFT, perRest float64 // slower per further request under way
 	knee, perQueued  float64 // requests served at once (infinite if not known), seconds per request beyond
 	cap              float64 // requests under way; infinite if none is known
+	perCap           float64 // one over it
 	fail0, fail1     float64 // cost of failed tries: fail0 + kappa·fail1
 	tries            float64 // per good answer
 	bad              float64 // rate of broken tool calls
 	ramp             float64 // part of its share
-	limit            float64 // seconds without a try after which it is overdue
+	perLimit         float64 // one over the nanoseconds without a try after which it is overdue
 	errors, limits   float64 // rates
 	priority         int
 	flaggedTools     bool
@@ -158,6 +163,7 @@ func (r *row) fill(k *market, i int, at float64, typ typical, overdue float64) {
 	r.cold = min(e.Cold.rate(0, cachePrior), 1)
 	r.written = min(e.Written.rate(0, cachePrior), 1)
 	r.adjust = e.adjust()
+	r.usual()
 	r.levels = e.levels(typ, overdue)
 	e.TTFTSlope.fade(at)
 	e.RestSlope.fade(at)
@@ -167,6 +173,7 @@ func (r *row) fill(k *market, i int, at float64, typ typical, overdue float64) {
 		r.knee, r.perQueued = kn, e.service(r.slowTTFT+typ.out*r.slowDecode)/kn
 	}
 	r.cap = e.Limit.at(at, e.perSecond())
+	r.perCap = 1 / r.cap
 	r.errors, r.limits = e.errorRate(suspects(overdue, r.slowTTFT)), e.limitRate()
 	e.Tools.fade(at, halfLong)
 	r.bad = e.Tools.rate(firstBad, priorTries)
@@ -239,9 +246,9 @@ func (v *view) limits(typ typical, mean query) {
 	for i := range v.rows {
 		r := &v.rows[i]
 		hopeful := r.price(&mean, mean.cached(r)) + v.kappa*v.lambda*(firstWeight*typ.ttft/2+v.out*typ.decode/2)
-		r.limit = exploreSoon
+		r.perLimit = 1e-9 / exploreSoon
 		if hopeful > noChance*lowest[r.priority] {
-			r.limit = exploreLate
+			r.perLimit = 1e-9 / exploreLate
 		}
 	}
 }
