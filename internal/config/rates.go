@@ -23,7 +23,7 @@ type ExchangeSource struct {
 	Invert bool `yaml:"invert" default:"false"`
 	// Headers are sent with the request.
 	Headers map[string]hearth.Secret `yaml:"headers" env:"filled" example:"{X-Api-Key: \"${env:RATES_KEY}\"}"`
-	// Every is the time between two fetches. After a failure the next try is a minute later.
+	// Every is the time between two fetches. After a failure the next try is 5 s later, then later, up to a minute.
 	Every time.Duration `yaml:"every" default:"1h" min:"1m" max:"168h"`
 	// MaxJump is how far a new value may be from the last good one, for each day begun since that was fetched; a value
 	// further away is refused and said in the log. The first one may be from half to twice the value under exchange_rates. 0
