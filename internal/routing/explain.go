@@ -1,7 +1,10 @@
 package routing
 
 import (
+	"cmp"
 	"math"
+	"slices"
+	"time"
 
 	"myip.co.kr/hearth"
 )
@@ -102,4 +105,31 @@ func (s *scene) terms(o *option, w *Terms) {
 	default:
 		w.Standing = InUse
 	}
+}
+
+// Overview explains the external endpoints of a model for a request of mean size that belongs to no session: the shares
+// are those within each priority, tiers in ascending priority, within them by cost. It is nil for a model without any.
+func (r *Router) Overview(model string, now time.Time) []Terms {
+	i := slices.IndexFunc(r.markets, func(k *market) bool { return k.model.id == model })
+	if i < 0 {
+		return nil
+	}
+	k := r.markets[i]
+	v := k.view.Load()
+	a := Ask{In: int(v.in / v.real), NoExplore: true}
+	all := make([]hearth.Candidate, len(k.sells))
+	for i := range all {
+		all[i].Endpoint = k.sells[i].endpoint
+	}
+	out := make([]Terms, len(all))
+	for from := 0; from < len(all); { // Seal has sorted them by priority
+		to := from + 1
+		for to < len(all) && all[to].Endpoint.Priority == all[from].Endpoint.Priority {
+			to++
+		}
+		r.Order(&a, all[from:to], out[from:to], now)
+		slices.SortStableFunc(out[from:to], func(x, y Terms) int { return cmp.Compare(x.R, y.R) })
+		from = to
+	}
+	return out
 }

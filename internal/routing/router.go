@@ -179,9 +179,13 @@ func (r *Router) end(i int, e *hearth.Endpoint) *end {
 	return &end{id: e.ID, jitter: draws(Seed(e.ID))}
 }
 
+// neverUsed is a time far before all others.
+const neverUsed = -1 << 62
+
 func newModel(id string) *model {
 	m := &model{id: id, salt: Seed(id), budget: 1}
 	m.news.Store(true)
+	m.used.Store(neverUsed)
 	return m
 }
 

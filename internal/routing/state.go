@@ -1,8 +1,10 @@
 package routing
 
 import (
+	"cmp"
 	"math"
 	"reflect"
+	"slices"
 	"time"
 )
 
@@ -79,12 +81,25 @@ func (r *Router) State(now time.Time) State {
 		}
 		m.mu.Unlock()
 	}
+	s.Sessions = r.warmest(at)
+	return s
+}
+
+// sessionsKept bounds the sessions of a State: those used last.
+const sessionsKept = 8192
+
+// warmest are the sessions whose cache is warm, those used last first.
+func (r *Router) warmest(at float64) []SessionState {
+	var out []SessionState
 	r.sessions.each(func(key uint64, known session) {
-		if at-known.at <= fadingFor {
-			s.Sessions = append(s.Sessions, SessionState{key, known.end.id, known.at - at, known.prefix, known.out, known.n, known.armed})
+		if at-known.at <= warmFor {
+			out = append(out, SessionState{key, known.end.id, known.at - at, known.prefix, known.out, known.n, known.armed})
 		}
 	})
-	return s
+	slices.SortFunc(out, func(a, b SessionState) int {
+		return cmp.Or(cmp.Compare(b.At, a.At), cmp.Compare(a.Key, b.Key))
+	})
+	return out[:min(len(out), sessionsKept)]
 }
 
 // Restore takes over what an earlier router had learned, for those of its endpoints and models that are still there. It is
