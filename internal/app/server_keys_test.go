@@ -227,10 +227,12 @@ func TestKeys_Limit(t *testing.T) {
 		{dollars, `"limit":6635519`, 9_223_371_410_000_000_000, "6635519", ""},
 		{dollars, `"limit":1390,"currency":"KRW"`, 1_390_000_000_000, "1", ""},
 		{w.admin, `"limit":2,"currency":"USD"`, 2_780_000_000_000, "2780", ""},
-		{w.admin, `"limit":1,"currency":"EUR"`, 1_499_123_456_789, "1499.123456789", ""},   // …789.012 of the rate is rounded
-		{w.admin, `"limit":0.5,"currency":"EUR"`, 749_561_728_395, "749.561728395", ""},    // …394.506
-		{w.admin, `"limit":0.0000000001,"currency":"EUR"`, 0, "", "finer than"},            // the amount is
-		{w.admin, `"limit":0.000000001,"currency":"XXX"`, 0, "", "finer than a billionth"}, // nothing would be left
+		{w.admin, `"limit":1,"currency":"EUR"`, 1_499_123_456_789, "1499.123456789", ""},       // …789.012 of the rate is rounded
+		{w.admin, `"limit":0.5,"currency":"EUR"`, 749_561_728_395, "749.561728395", ""},        // …394.506
+		{w.admin, `"limit":0.000000000001,"currency":"EUR"`, 1, "0.000000001", ""},             // as finely as amounts are shown
+		{w.admin, `"limit":0.002156530382,"currency":"EUR"`, 3_232_905_281, "3.232905281", ""}, // …280.93
+		{w.admin, `"limit":1.0000000000001,"currency":"EUR"`, 0, "", "finer than"},             // the amount is
+		{w.admin, `"limit":0.000000001,"currency":"XXX"`, 0, "", "finer than a billionth"},     // nothing would be left
 		{w.admin, `"limit":1,"currency":"CHF"`, 0, "", `there is no exchange rate from \"CHF\" to KRW`},
 		{w.admin, `"limit":1,"currency":5`, 0, "", "currency must be a string"},
 	} {

@@ -206,13 +206,13 @@ func currency(cat *hearth.Catalog, param string, v jsontext.Value) (string, erro
 }
 
 // limitIn reads an amount of money in a currency and converts it to the billing currency, exactly. null is no limit. Where
-// the rate alone makes it finer than 10⁻⁹ of the billing currency it is rounded once, half to even; an amount that is so
-// fine itself is refused.
+// the rate alone makes it finer than 10⁻⁹ of the billing currency it is rounded once, half to even; what is written more finely
+// than amounts in the currency are shown is refused.
 func limitIn(in hearth.Money, billing, param string, v jsontext.Value) (hearth.Nano, error) {
 	if v.Kind() == 'n' {
 		return 0, nil
 	}
-	const maxText, maxExp, decimals = 64, 32, 9
+	const maxText, maxExp, decimals = 64, 32, 12 // of what is shown in another currency than the billing one
 	d, err := decimal.NewFromString(string(v))
 	if v.Kind() != '0' || len(v) > maxText || err != nil || d.Exponent() > maxExp || d.Exponent() < -maxExp {
 		return 0, hearth.Invalid(param, "%s must be an amount in %s as a number, such as 5 or 2.50, or null for no limit", param, in.Currency)
