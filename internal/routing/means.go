@@ -42,7 +42,7 @@ func (m *means) add(now, in, guess, prefix, out float64) {
 }
 
 // condense writes the model's means into a view and settles the budget for exploration. mean is the model's mean request.
-func (m *model) condense(at float64, v *view, o *Options) (mean query) {
+func (m *model) condense(at float64, v *view, k *market, o *Options) (mean query) {
 	part := o.Explore
 	if part == 0 {
 		part = defaultExplore
@@ -58,6 +58,7 @@ func (m *model) condense(at float64, v *view, o *Options) (mean query) {
 	if v.probe = min(exploreHaste*part, 1); m.budget >= 1 {
 		v.explore = min(v.probe*m.budget, 1)
 	}
+	v.kappa = m.premium.move(at, k.kappa, k.bound)
 	m.views++
 	v.number = m.views
 	v.in = (m.In + meanPrior*startIn) / (m.N + meanPrior)

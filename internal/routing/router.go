@@ -17,6 +17,11 @@ type Options struct {
 	Kappa float64
 	// Kappas are those of single models, by their ids.
 	Kappas map[string]float64
+	// MaxPremium bounds what the requests of a model cost over a mix of its endpoints by price alone, as a part of that:
+	// 0.05 = five per cent. The value of time gives way to it. 0 = no bound.
+	MaxPremium float64
+	// MaxPremiums are those of single models, by their ids.
+	MaxPremiums map[string]float64
 	// TimeValue is what an hour of waiting costs where the median price is 0, in the billing currency; 0 = 0.36.
 	TimeValue float64
 	// Explore is the part of a model's first attempts that goes to endpoints for the sake of knowing them, 0 = 0.03,
@@ -34,6 +39,11 @@ const (
 // kappa is the value of time of a model.
 func (o *Options) kappa(model string) float64 {
 	return min(max(cmp.Or(o.Kappas[model], o.Kappa, defaultKappa), 0), kappaMost)
+}
+
+// bound is what a model may cost over the mix, 0 = anything.
+func (o *Options) bound(model string) float64 {
+	return max(cmp.Or(o.MaxPremiums[model], o.MaxPremium), 0)
 }
 
 // Router orders the external endpoints of a catalog and learns how they do. It is safe for concurrent use. Without
@@ -63,7 +73,8 @@ type market struct {
 	model *model
 	ends  []*end // rows of the view stand in their order
 	sells []sells
-	kappa float64
+	kappa float64 // as configured
+	bound float64 // on the premium, 0 = none
 	view  atomic.Pointer[view]
 
 	mu     sync.Mutex // held while a view is made
@@ -90,6 +101,7 @@ type model struct {
 
 	mu sync.Mutex
 	means
+	premium       premium
 	counted, paid int64   // of firsts and explored, in the budget already
 	budget        float64 // tries for the sake of knowing that may be made
 	load          float64 // requests under way, mean of some seconds
@@ -149,7 +161,7 @@ func newRouter(c *hearth.Catalog, o Options, mem *memory, before *Router, from [
 		}
 	}
 	for _, m := range c.Models {
-		k := &market{kappa: o.kappa(m.ID)}
+		k := &market{kappa: o.kappa(m.ID), bound: o.bound(m.ID)}
 		for _, e := range m.Endpoints {
 			if e.Local() {
 				continue

@@ -79,8 +79,8 @@ func (r *Router) refresh(k *market, now time.Time) {
 	at := r.secs(now)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	v := &view{at: at, rows: make([]row, len(k.ends)), kappa: k.kappa}
-	mean := k.model.condense(at, v, &r.opt)
+	v := &view{at: at, rows: make([]row, len(k.ends))}
+	mean := k.model.condense(at, v, k, &r.opt)
 	overdue := k.collect(at)
 	typ := k.typical(v.out)
 	r.review(k, at)

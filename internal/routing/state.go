@@ -25,9 +25,16 @@ type EndpointState struct {
 
 // ModelState is what is known of a model besides its endpoints.
 type ModelState struct {
-	ID     string  `json:"id"`
-	Means  means   `json:"means"`
-	Budget float64 `json:"budget"` // tries for the sake of knowing that may be made
+	ID      string  `json:"id"`
+	Means   means   `json:"means"`
+	Budget  float64 `json:"budget"` // tries for the sake of knowing that may be made
+	Premium premium `json:"premium"`
+}
+
+func (m *ModelState) shift(by float64) {
+	m.Means.At += by
+	m.Premium.Paid.At += by
+	m.Premium.Stepped += by
 }
 
 // SessionState is where the cache of a session is.
@@ -75,9 +82,9 @@ func (r *Router) State(now time.Time) State {
 		m := k.model
 		m.mu.Lock()
 		if m.N > 0 || m.Outs > 0 {
-			mean := m.means
-			mean.At -= at
-			s.Models = append(s.Models, ModelState{m.id, mean, m.budget})
+			known := ModelState{m.id, m.means, m.budget, m.premium}
+			known.shift(-at)
+			s.Models = append(s.Models, known)
 		}
 		m.mu.Unlock()
 	}
@@ -121,8 +128,8 @@ func (r *Router) Restore(s State, now time.Time) {
 	for _, known := range s.Models {
 		if m := models[known.ID]; m != nil && sane(reflect.ValueOf(known)) {
 			m.mu.Lock()
-			m.means, m.budget = known.Means, known.Budget
-			m.At += by
+			known.shift(by)
+			m.means, m.budget, m.premium = known.Means, known.Budget, known.Premium
 			m.mu.Unlock()
 		}
 	}

@@ -61,7 +61,7 @@ func (r *Router) Begin(a *Ask, endpoint int, why Reason, now time.Time) Try {
 	}
 	m.used.Store(at)
 	m.news.Store(true)
-	t.expect(a, &k.view.Load().rows[p.row], k.view.Load())
+	t.expect(a, why, p.row, k.view.Load())
 	e.mu.Lock()
 	e.waiting.n++
 	e.waiting.since += t.sent
@@ -71,7 +71,8 @@ func (r *Router) Begin(a *Ask, endpoint int, why Reason, now time.Time) Try {
 }
 
 // expect notes what the endpoint's slow window makes one expect of this try, so that what comes can be compared with it.
-func (t *Try) expect(a *Ask, row *row, v *view) {
+func (t *Try) expect(a *Ask, why Reason, place int, v *view) {
+	row := &v.rows[place]
 	var s scene
 	s.v, s.at = v, toNanos(t.sent)
 	t.r.ask(a, t.k, &s)
@@ -87,6 +88,9 @@ func (t *Try) expect(a *Ask, row *row, v *view) {
 	t.waits = t.level*t.length + t.queue
 	if !t.stream {
 		t.waits += s.q.out * t.decode
+	}
+	if t.k.bound > 0 && why != Retry {
+		t.pays(&s.q, v, row)
 	}
 }
 
