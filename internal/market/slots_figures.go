@@ -18,8 +18,8 @@ type SlotFigures struct {
 	WaitP50     *float64 `json:"wait_p50,omitzero"`
 	WaitP95     *float64 `json:"wait_p95,omitzero"`
 	WaitLongest *float64 `json:"wait_longest,omitzero"`
-	// Jain is the lesser of two of Jain's indices: of what part of their requests was served within the budget, over the models
-	// and over the keys. 1 = the same for all.
+	// Jain is the least of Jain's indices of what part of their requests was served within the budget: over the models, and
+	// over the keys whose requests wait equally long. 1 = the same for all.
 	Jain *float64 `json:"jain,omitzero"`
 	// LocalShare is the part of the requests that the GPU served.
 	LocalShare *float64 `json:"local_share,omitzero"`
@@ -73,7 +73,7 @@ func measure(w *world) run {
 	slices.Sort(waits)
 	m := run{
 		served: all.part(), minModel: 1, p50: quantile(waits, 0.5), p95: quantile(waits, 0.95), longest: longest.Seconds(),
-		jain: min(jain(models), jain(keys)), local: local.part(),
+		jain: min(jain(models), w.jainOfKeys(keys)), local: local.part(),
 	}
 	for _, s := range models {
 		m.minModel = min(m.minModel, s.part())
@@ -88,6 +88,20 @@ func measure(w *world) run {
 	m.loads = 100 * float64(loads) / max(1, local.of)
 	m.loading = loading.Seconds() / (w.to - w.from).Seconds()
 	return m
+}
+
+// jainOfKeys is the least of Jain's indices over keys whose requests wait equally long: who does not wait for a load
+// cannot be served by it, which is nobody's unfairness.
+func (t *trace) jainOfKeys(keys []share) float64 {
+	least := 1.0
+	for b := range t.Budgets {
+		var alike []share
+		for k := b; k < len(keys); k += len(t.Budgets) {
+			alike = append(alike, keys[k])
+		}
+		least = min(least, jain(alike))
+	}
+	return least
 }
 
 // jain is Jain's index of fairness: 1 if all have the same part, 1/n if one has all.

@@ -43,6 +43,12 @@ func TestMeasure(t *testing.T) {
 	near(t, "p95 with a fallback", m.p95, 60, 1e-9)
 }
 
+func TestJainOfKeys(t *testing.T) {
+	tr := &trace{SlotScenario: &SlotScenario{Budgets: []time.Duration{time.Second, time.Minute}}}
+	near(t, "keys of two budgets", tr.jainOfKeys([]share{{0, 10}, {10, 10}, {0, 10}, {10, 10}}), 1, 1e-9)
+	near(t, "one of a budget's keys", tr.jainOfKeys([]share{{10, 10}, {0, 10}, {10, 10}, {10, 10}}), 0.5, 1e-9)
+}
+
 func TestJain(t *testing.T) {
 	for _, c := range []struct {
 		name string
