@@ -83,6 +83,34 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
+func TestScheduler(t *testing.T) {
+	t.Run("keys take turns", func(t *testing.T) {
+		tr := handmade("0 A 5", "1 A 5", "2 A 5", "3 A 5")
+		tr.requests[3].key = 1
+		w, err := tr.run(func(w *world) policy { return newScheduler(w, slot.VotesCount) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff([]string{"granted 10", "granted 20", "granted 25", "granted 15"}, told(w)); d != "" {
+			t.Errorf("-want +got:\n%s", d)
+		}
+	})
+	t.Run("who is served elsewhere does not wait in vain, and its vote counts as it is told to", func(t *testing.T) {
+		s := pair(func(s *SlotScenario) {
+			s.Fallback, s.Budgets, s.Requests = true, []time.Duration{30 * time.Second}, 1500
+			s.Models[0].LoadTime, s.Models[1].LoadTime = time.Minute, time.Minute
+		})
+		r, err := SimulateSlots(t.Context(), s, 1, 1, func() {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		never, always := r.Policies[PolicyNever], r.Policies[PolicyAlways]
+		if never.LoadsPer100 > 1 || *never.WaitP50 > 1 || *never.LocalShare < 0.3 || always.LoadsPer100 < 5 {
+			t.Errorf("never %v loads, waits %v, share %v; always %v loads", never.LoadsPer100, *never.WaitP50, *never.LocalShare, always.LoadsPer100)
+		}
+	})
+}
+
 // rogue is a policy that does one wrong thing.
 type rogue struct {
 	*world
