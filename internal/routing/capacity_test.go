@@ -127,7 +127,7 @@ func TestKnee(t *testing.T) {
 	t.Run("it finds the places of a queue", func(t *testing.T) {
 		for _, places := range []float64{4, 12, 40} {
 			k, now := new(knee), 0.0
-			for i := range 400 {
+			for i := range 100 {
 				now += 0.5
 				n := float64(i%int(2*places)) + 1
 				k.see(now, n, late(n, places), 1, service, 2*places)
