@@ -250,6 +250,17 @@ var orderCases = []stepCase{
 		       0s grant 1
 		       1h0m0s grant 2`,
 	}, {
+		name: "a pause that ends in the moment in which the last one leaves stops nothing",
+		play: `ask a 1 1h
+		       ready a
+		       pause 30s
+		       late 30s
+		       release 1
+		       ask a 2 0s`,
+		want: `0s start a
+		       0s grant 1
+		       30s grant 2`,
+	}, {
 		name: "a node of another gateway is busy until it is ours",
 		play: `foreign
 		       ask a 1 1h

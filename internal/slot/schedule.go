@@ -112,6 +112,7 @@ func (st *state) recover(p *place, now time.Time) {
 // turnOver lets a slot that should give way drain, and stops it once nobody uses it. It reports whether a drain
 // was called off, so that the slot may serve again.
 func (st *state) turnOver(p *place, now time.Time) (ready bool) {
+	needless := false
 	switch p.state {
 	case hearth.SlotStarting:
 		if why := st.mustGo(p); why != "" { // nobody uses it yet
@@ -125,19 +126,19 @@ func (st *state) turnOver(p *place, now time.Time) (ready bool) {
 		st.move(p, hearth.SlotDraining, now, st.giveWayWhy(p))
 		st.await(p)
 	case hearth.SlotDraining:
+		needless = st.mustGo(p) == "" && st.rival(p) == nil // who asked for the swap has left: nothing is stopped for nobody
 	default:
 		return false
 	}
-	if p.inflight == 0 || p.cut && !now.Before(p.cutAt.Add(cutGrace)) {
+	switch done := p.inflight == 0 || p.cut && !now.Before(p.cutAt.Add(cutGrace)); {
+	case needless && !(done && p.cut):
+		p.wanted = time.Time{}
+		return st.move(p, hearth.SlotReady, now, "nobody waits for another model any more")
+	case done:
 		if d := now.Sub(p.since); d > 0 && !p.cut {
 			p.draining.add(d)
 		}
 		st.stop(p, now, "nobody uses it")
-		return false
-	}
-	if st.mustGo(p) == "" && st.rival(p) == nil { // who asked for the swap has left: nothing is stopped for nobody
-		p.wanted = time.Time{}
-		return st.move(p, hearth.SlotReady, now, "nobody waits for another model any more")
 	}
 	return false
 }
