@@ -5,7 +5,6 @@ package dialect
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -318,60 +317,8 @@ func twice(key []byte) error {
 	return hearth.Invalid(cleanKey(key), "%s stands more than once in the body", cleanKey(key))
 }
 
-// caseVariant is the key of ours that key would be read as by somebody who ignores case, or "".
-func caseVariant(key []byte) string {
-	for _, name := range fieldNames {
-		if foldsTo(key, name) {
-			return name
-		}
-	}
-	return ""
-}
-
-// foldsTo says whether key is name in another case. Two letters outside of ASCII fold to ASCII ones.
-func foldsTo(key []byte, name string) bool {
-	if len(key) < len(name) || len(key) > 3*len(name) {
-		return false
-	}
-	return string(key) != name && strings.EqualFold(string(key), name)
-}
-
 // User is the user field of the request, "" if it has none.
 func (c *Chat) User() string { return c.user }
-
-// cacheKeyName is OpenAI's name for what keeps requests with a common prompt together. It is forwarded.
-const cacheKeyName = "prompt_cache_key"
-
-// maxSession bounds the name of a session, in bytes.
-const maxSession = 256
-
-// sessionName is a session's name in the body, "" = none; ok is false for what is none.
-func sessionName(val []byte) (name string, ok bool) {
-	switch {
-	case val[0] == 'n':
-		return "", true
-	case val[0] != '"' || len(val) > 6*maxSession+2:
-		return "", false
-	}
-	text := unquote(val)
-	if len(text) > maxSession {
-		return "", false
-	}
-	return string(text), true
-}
-
-// Session is the caller's name for the conversation that the request belongs to, "" = it has none: session_id, else what
-// the X-Session-Id header says, else prompt_cache_key.
-func (c *Chat) Session(header string) string {
-	if len(header) > maxSession {
-		header = ""
-	}
-	return cmp.Or(c.session, header, c.cacheKey)
-}
-
-// Opening is how the conversation begins, as it stands in the body: up to the end of the first message that is neither
-// system nor developer. Requests of one conversation have it in common; nil = there is no such message.
-func (c *Chat) Opening() []byte { return c.raw[c.opening[0]:c.opening[1]] }
 
 // Messages is the messages of the request as they stand in its body; nil = it has none.
 func (c *Chat) Messages() []byte {
