@@ -104,7 +104,7 @@ func (r *Router) pick(a *Ask, tier []hearth.Candidate, s *scene, now time.Time) 
 	}
 	r.ask(a, k, s)
 	r.weigh(tier, k, s)
-	o, why, p := s.choose(a, draws(a.Draw^k.model.salt^uint64(tier[0].Endpoint.Priority)))
+	o, why, p := s.choose(a, draws(a.Draw^k.salt^uint64(tier[0].Endpoint.Priority)))
 	return Decision{Place: int(o.at), Endpoint: tier[o.at].Endpoint.Index, Reason: why, Share: p, Kappa: s.q.kappa, Snapshot: s.v.number}
 }
 

@@ -71,6 +71,7 @@ type place struct {
 // market is the external endpoints of one model in one catalog.
 type market struct {
 	model *model
+	salt  uint64 // of its draws; here, for what is in model changes all the time
 	ends  []*end // rows of the view stand in their order
 	sells []sells
 	kappa float64 // as configured
@@ -90,7 +91,6 @@ type sells struct {
 // model is what is learned of a model besides its endpoints.
 type model struct {
 	id   string
-	salt uint64
 	news atomic.Bool // something happened since the last view
 	used atomic.Int64
 
@@ -161,7 +161,7 @@ func newRouter(c *hearth.Catalog, o Options, mem *memory, before *Router, from [
 		}
 	}
 	for _, m := range c.Models {
-		k := &market{kappa: o.kappa(m.ID), bound: o.bound(m.ID)}
+		k := &market{salt: Seed(m.ID), kappa: o.kappa(m.ID), bound: o.bound(m.ID)}
 		for _, e := range m.Endpoints {
 			if e.Local() {
 				continue
@@ -195,7 +195,7 @@ func (r *Router) end(i int, e *hearth.Endpoint) *end {
 const neverUsed = -1 << 62
 
 func newModel(id string) *model {
-	m := &model{id: id, salt: Seed(id), budget: 1}
+	m := &model{id: id, budget: 1}
 	m.news.Store(true)
 	m.used.Store(neverUsed)
 	return m
