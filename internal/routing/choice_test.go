@@ -241,6 +241,30 @@ func TestStick(t *testing.T) {
 			sticks(t, b, true, false)
 		})
 	}
+	t.Run("in an order of the caller's own, at any price", func(t *testing.T) {
+		b := calm(t, 3)
+		warm := func() int {
+			a, cs := b.ask(), b.tier(0)
+			in(true)(&a)
+			slices.Reverse(cs)
+			return b.Warm(&a, cs, b.now)
+		}
+		if got := warm(); got != -1 {
+			t.Errorf("place %d before it began", got)
+		}
+		begin(b, true, 0)
+		b.edit(func(v *view) { v.rows[2].adjust = 9 })
+		if got := warm(); got != 0 {
+			t.Errorf("place %d", got)
+		}
+		b.edit(func(v *view) { v.rows[2].flaggedAll = true })
+		if got := warm(); got != -1 {
+			t.Errorf("place %d, flagged", got)
+		}
+		if a := b.ask(); b.Warm(&a, b.tier(0), b.now) != -1 {
+			t.Error("a request of no session is warm somewhere")
+		}
+	})
 	t.Run("other sessions and other requests are free", func(t *testing.T) {
 		b := calm(t, 3)
 		begin(b, true, 0)

@@ -133,3 +133,27 @@ func (r *Router) Overview(model string, now time.Time) []Terms {
 	}
 	return out
 }
+
+// Warm is the place of the candidate at which the request's session sticks, whatever it costs, -1 = none: for an order of
+// the caller's own, in which nothing is drawn. The candidates are of one model; they may have several priorities.
+func (r *Router) Warm(a *Ask, cs []hearth.Candidate, now time.Time) int {
+	if a.Session == 0 {
+		return -1
+	}
+	for i := range cs {
+		p := r.find(cs[i].Endpoint.Index)
+		if p.market == nil {
+			continue
+		}
+		var s scene
+		s.v, s.at = p.market.view.Load(), r.nanos(now)
+		if r.ask(a, p.market, &s); !s.armed {
+			return -1
+		}
+		row := &s.v.rows[p.row]
+		if row.end == s.q.warm && s.classOf(row, float64(max(row.end.flight.Load(), 0))) == usable {
+			return i
+		}
+	}
+	return -1
+}
