@@ -3,11 +3,12 @@ package market
 import (
 	"fmt"
 	"io"
+	"strings"
 )
 
-// SlotMarkdown writes the figures of the gates as a table, a line for each scenario.
+// SlotMarkdown writes the figures as a table, a line for each scenario, with the gates that are not passed.
 func SlotMarkdown(w io.Writer, results []SlotResult) error {
-	_, err := fmt.Fprint(w, "| Scenario | Served (FIFO, no ageing) | Worst model | Jain | Loads (FIFO, bound) | Wait p50 / p95 | Local (never, always) | Loading |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n")
+	_, err := fmt.Fprint(w, "| Scenario | Served (FIFO, no ageing) | Worst model | Jain | Loads (FIFO, bound) | Wait p50 / p95 | Local (never, always) | Loading | Not kept |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	for i := range results {
 		r := &results[i]
 		h, fifo, young := r.Policies[PolicyHearth], r.Policies[PolicyFIFO], r.Policies[PolicyNoAgeing]
@@ -15,8 +16,19 @@ func SlotMarkdown(w io.Writer, results []SlotResult) error {
 		if r.Scenario.Fallback {
 			local += fmt.Sprintf(" (%.2f, %.2f)", *r.Policies[PolicyNever].LocalShare, *r.Policies[PolicyAlways].LocalShare)
 		}
-		_, err = fmt.Fprintf(w, "| %s | %.3f (%.3f, %.3f) | %.3f | %.3f | %.1f ± %.1f (%.1f, %.1f) | %.0f / %.0f s | %s | %.2f |\n", r.Name, *h.Served, *fifo.Served, *young.Served,
-			*h.MinModel, *h.Jain, h.LoadsPer100, r.Widths[PolicyHearth].LoadsPer100, fifo.LoadsPer100, r.Policies[PolicyClairvoyant].LoadsPer100, *h.WaitP50, *h.WaitP95, local, *h.LoadingShare)
+		_, err = fmt.Fprintf(w, "| %s | %.3f (%.3f, %.3f) | %.3f | %.3f | %.1f ± %.1f (%.1f, %.1f) | %.0f / %.0f s | %s | %.2f | %s |\n", r.Name, *h.Served, *fifo.Served, *young.Served,
+			*h.MinModel, *h.Jain, h.LoadsPer100, r.Widths[PolicyHearth].LoadsPer100, fifo.LoadsPer100, r.Policies[PolicyClairvoyant].LoadsPer100, *h.WaitP50, *h.WaitP95, local, *h.LoadingShare, missed(r))
 	}
 	return err
+}
+
+// missed are the gates that are not passed.
+func missed(r *SlotResult) string {
+	var list []string
+	for _, g := range r.Gates() {
+		if !g.OK() {
+			list = append(list, g.String())
+		}
+	}
+	return strings.Join(list, "; ")
 }

@@ -1,0 +1,49 @@
+package market
+
+import (
+	"testing"
+)
+
+// short says by how much a promise may not be kept in a scenario of the list, where it is not; docs/slots.md shows these.
+var short = map[string]float64{
+	// The bound lets everybody wait for two minutes to save a load of five seconds.
+	"50:50-poisson-60-load5s-budget120s-alone-keys1: loads, against the bound": 4,
+	"50:50-burst8-30-load15s-budget60s-alone-keys4: loads, against the bound":  1,
+	// The dearest and rarest model pays for the others' loads, and a rare one among four for what keeps the GPU busy.
+	"70:20:10-poisson-30-load5:15:60s-budget120s-alone-keys4: worst model served within budget": 0.03,
+	"40:30:20:10-burst8-30-load5s-budget30s-alone-keys4: worst model served within budget":      0.08,
+}
+
+// TestSlotGates holds what is promised of every scenario of the list: with -full in many runs; else in two, whose means
+// are uncertain by about a twentieth, and may miss a promise by so much.
+func TestSlotGates(t *testing.T) {
+	seed, runs, unsure := uint64(1), 2, 0.05
+	if *full {
+		seed, runs, unsure = 5000, 20, 0
+	}
+	for _, r := range playList(t, seed, runs) {
+		for _, g := range r.Gates() {
+			slack := short[r.Name+": "+g.Name] + unsure*g.Want
+			if g.Most {
+				slack = -slack
+			}
+			if g.Want -= slack; !g.OK() {
+				t.Errorf("%s: %s", r.Name, g)
+			}
+		}
+	}
+}
+
+func TestSlotGates_Short(t *testing.T) {
+	names := map[string]bool{}
+	for _, s := range SlotScenarios() {
+		for _, g := range []string{"loads, against the bound", "worst model served within budget"} {
+			names[s.Name+": "+g] = true
+		}
+	}
+	for name := range short {
+		if !names[name] {
+			t.Errorf("no scenario has %s", name)
+		}
+	}
+}
