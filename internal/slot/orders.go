@@ -74,7 +74,7 @@ func (st *state) rouse(p *place, now time.Time) error {
 	case p.disabled:
 		return errors.New("the slot is disabled: enable it first")
 	}
-	p.drained, p.busyUntil = false, time.Time{}
+	p.drained, p.resting, p.busyUntil = false, false, time.Time{}
 	if !p.cut {
 		p.dismissed = false
 	}

@@ -3,6 +3,7 @@ package slot
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -174,6 +175,19 @@ func TestKeepWarm(t *testing.T) {
 		y.lease(0, 0).Release()
 		y.close()
 	})
+}
+
+// A companion that was sent to sleep is to be up again from the moment at which it is woken, whatever else is ordered before it
+// can be started.
+func TestCompanion_WokenAndDrained(t *testing.T) {
+	s := newSim(t, hearth.Node{Exclusive: true}, &hearth.Slot{Companion: true, KeepWarm: &hearth.Calendar{}, Wait: time.Minute, StartTimeout: time.Minute})
+	s.do(event{kind: evTick})
+	for _, line := range []string{"ready a", "sleep a", "wake a", "drain a", "ended a", "enable a"} {
+		s.run(line)
+	}
+	if want := []string{"0s start a", "0s stop a", "0s start a"}; !slices.Equal(s.log, want) {
+		t.Errorf("%q, want %q", s.log, want)
+	}
 }
 
 func TestBeside(t *testing.T) {
