@@ -18,6 +18,16 @@ func (m *model) loaded(e *engineModel) {
 	}
 }
 
+// hurry notes that a slot is ready: whoever waits for it and could be served elsewhere waits only for a place now.
+func (m *model) hurry(slot int) {
+	for id, w := range m.waiting {
+		if at := m.now.Add(m.st.slots[slot].QueueWait); w.slot == slot && w.hasNext && at.Before(w.deadline) {
+			w.deadline = at
+			m.waiting[id] = w
+		}
+	}
+}
+
 // inVain holds the refusal of a request that would have waited in vain against what was ever seen of the slot, and notes its
 // vote.
 func (m *model) inVain(fx effect) {

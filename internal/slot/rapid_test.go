@@ -14,6 +14,9 @@ import (
 func (m *model) ask(slot int, also []int, budget time.Duration, hasNext bool) {
 	m.nextID++
 	w := waiter{slot, hasNext, nil, m.now.Add(min(budget, 20*time.Second))}
+	if p := m.st.slots[slot]; p.state == hearth.SlotReady && hasNext {
+		w.deadline = earlier(w.deadline, m.now.Add(p.QueueWait))
+	}
 	for _, i := range also {
 		if i != slot {
 			w.also = append(w.also, i)
@@ -85,6 +88,7 @@ func (m *model) ready(run uint64) {
 		m.previous = -1
 		delete(m.up, e.slot)
 		m.loaded(e)
+		m.hurry(e.slot)
 	}
 	m.play(event{kind: evReady, slot: e.slot, run: run})
 }
