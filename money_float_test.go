@@ -29,6 +29,7 @@ var floatsAllowed = map[string]string{
 	".Endpoint.Worst":               "skips what cannot be paid before the exact reservation",
 	"internal/chain.left":           "what Worst is compared with, generous by a billionth",
 	"internal/chain.builder.amount": "shows a worst case in a message",
+	"internal/market.catalog":       "price lists of a simulated market",
 }
 
 // reckoning are the packages, and files of the root, that reckon with money.
