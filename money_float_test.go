@@ -30,6 +30,8 @@ var floatsAllowed = map[string]string{
 	"internal/chain.left":           "what Worst is compared with, generous by a billionth",
 	"internal/chain.builder.amount": "shows a worst case in a message",
 	"internal/market.catalog":       "price lists of a simulated market",
+	"internal/routing.listOf":       "orders endpoints by what a good answer is likely to cost",
+	"internal/server.shownCost":     "a sum of costs for a graph",
 }
 
 // reckoning are the packages, and files of the root, that reckon with money.
