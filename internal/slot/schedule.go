@@ -41,9 +41,7 @@ func (st *state) grant(p *place, guests bool) {
 		r.place, r.run, r.granted = p, p.run, st.now
 		p.inflight++
 		p.served++
-		if !r.brief {
-			p.asked.add(st.now, p.horizon())
-		}
+		p.fared(true)
 		st.effects = append(st.effects, effect{kind: fxGrant, slot: p.index, id: r.id, run: p.run})
 	}
 }
@@ -52,6 +50,7 @@ func (st *state) grant(p *place, guests bool) {
 func (st *state) expire(until, now time.Time) {
 	for _, p := range st.slots {
 		for p.waiting > 0 && !p.due.After(until) {
+			p.fared(false)
 			st.refuse(p.deadlines.seats[0].r, st.late(p, now))
 		}
 	}
@@ -259,10 +258,12 @@ func (st *state) before(p, q *place) bool {
 	switch {
 	case p.gaveWay != q.gaveWay:
 		return q.gaveWay
-	case p.demandedBy().Equal(q.demandedBy()):
+	}
+	a, b := p.lastStart(st.now), q.lastStart(st.now)
+	if a.Equal(b) {
 		return p.waiting > q.waiting
 	}
-	return p.demandedBy().Before(q.demandedBy())
+	return a.Before(b)
 }
 
 func (st *state) start(p *place, now time.Time, why string) {

@@ -62,6 +62,9 @@ func (st *state) ask(ev event) {
 	}
 	st.requests[r.id] = r
 	p.push(r)
+	if !r.brief {
+		p.asked.add(ev.now, p.horizon())
+	}
 }
 
 // turnsDown is why a request need not wait, nil = it may.
@@ -113,6 +116,7 @@ func (st *state) leave(ev event) {
 	switch r.run {
 	case 0:
 		p.take(r)
+		p.fared(false)
 	case p.run:
 		if ev.kind == evReleased && !r.brief {
 			p.service.add(ev.now.Sub(r.granted))

@@ -15,6 +15,7 @@ const lookedAt = 64
 type rota struct {
 	poll
 	awaited  []*request // what its drain waits for
+	missed   float64    // part of the latest requests that left unserved
 	choosers timeline   // of those who asked for it and could be served by somebody else
 }
 
@@ -27,6 +28,8 @@ func (st *state) turnEnds(p, r *place, now time.Time) time.Time {
 		end = earlier(end, p.quiet(st.waitingFor(p)))
 	case p.first != nil && p.first.asked.Before(since):
 		end = later(end, p.readyAt.Add(paysOff*p.loading.P50()))
+	case p.sought(now):
+		end = later(end, p.readyAt.Add(outweighs*p.loading.P50())) // there and back again
 	}
 	if at, ok := st.lastCall(p, now); ok {
 		end = earlier(end, at)
@@ -35,6 +38,11 @@ func (st *state) turnEnds(p, r *place, now time.Time) time.Time {
 		end = later(end, p.readyAt.Add(p.loading.P50()))
 	}
 	return later(end, p.readyAt.Add(st.minResident))
+}
+
+// sought says whether p is asked for at least once in the time of the two loads that it costs to leave and come back.
+func (p *place) sought(now time.Time) bool {
+	return p.loading.P50() > 0 && p.asked.over(now, p.horizon()) >= paysOff/outweighs
 }
 
 // quiet is when an idle slot is no longer expected to be asked for in a moment, if so many wait for it to leave: when they
@@ -105,3 +113,28 @@ func (st *state) lost(p, r *place, now time.Time) bool {
 	back := p.clears() + r.loading.P50() + st.minResident + r.stopping.P50() + p.loading.P50()
 	return p.due.Before(now.Add(back))
 }
+
+// lastStart is when a load of p has to begin so that its oldest request is served in time. Of those for which that is over,
+// which are lost in any case, the one that has been away longest comes first. A slot of which requests have been lost lately
+// comes as much earlier: if half of them were, by half of the time that they may wait.
+func (p *place) lastStart(now time.Time) time.Time {
+	t := p.demandedBy().Add(-p.load())
+	if t.Before(now) {
+		t = p.since.Add(-longAgo)
+	}
+	return t.Add(-time.Duration(p.missed * float64(p.Wait)))
+}
+
+// longAgo is longer than any budget.
+const longAgo = 24 * time.Hour
+
+// fared notes whether a request for p was served. One counts as much as missedOf that came long after it.
+func (p *place) fared(served bool) {
+	p.missed -= p.missed / missedOf
+	if !served {
+		p.missed += 1.0 / missedOf
+	}
+}
+
+// missedOf is of about how many of the latest requests it is known what part left unserved.
+const missedOf = 64

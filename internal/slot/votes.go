@@ -21,7 +21,7 @@ const (
 // poll is what a place knows of the votes for it, and of the work that it gets.
 type poll struct {
 	cast    []time.Time // votes that count, oldest first
-	asked   pace        // requests that were let into its engine, and votes
+	asked   pace        // requests that came for it
 	elected bool        // it is wanted because of votes
 }
 
@@ -51,7 +51,6 @@ func (p *place) horizon() time.Duration { return paysOff * p.load() }
 
 // vote notes that a request was not let wait for p.
 func (st *state) vote(p *place, now time.Time) {
-	p.asked.add(now, p.horizon())
 	if p.state == hearth.SlotStarting {
 		return // it is on its way
 	}
