@@ -312,7 +312,7 @@ func (s *scene) present(e *end) bool {
 
 // part is how likely a candidate is drawn by weight.
 func (s *scene) part(o *option) float64 {
-	if s.sum <= 0 {
+	if !(s.sum > 0) { // nor if it is no number
 		return 0
 	}
 	return o.w / s.sum

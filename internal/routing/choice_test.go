@@ -135,6 +135,16 @@ func TestBand(t *testing.T) {
 	}); got[0] > 0.55*got[1] {
 		t.Errorf("at 0.85 and at 0.65 of the cap: %v", got)
 	}
+	dear := calm(t, 3) // costs more than can be told
+	dear.edit(func(v *view) {
+		for i := range v.rows {
+			v.rows[i].adjust = math.Inf(1)
+		}
+	})
+	why, a := make([]Terms, 3), dear.ask()
+	if d := dear.Order(&a, dear.tier(0), why, dear.now); d.Place < 0 || math.IsNaN(d.Share+why[0].Share+why[1].Share) {
+		t.Errorf("%+v, shares %v and %v", d, why[0].Share, why[1].Share)
+	}
 	free := calm(t, 3) // costs nothing at all
 	free.edit(func(v *view) {
 		v.lambda = 0
