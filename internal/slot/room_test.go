@@ -333,6 +333,34 @@ var hourCases = []roomCase{
 		       1h0m0s stop a
 		       21h0m0s start a`,
 	}, {
+		name: "a companion that was sent to sleep comes back with the next hours", slots: []hearth.Slot{companion(0)},
+		node: hearth.Node{Exclusive: true, Available: daily(6, 10)},
+		play: `tick
+		       ready a
+		       sleep a
+		       ended a
+		       pass 20h
+		       pass 1h`,
+		want: `0s start a
+		       0s stop a
+		       21h0m0s start a`,
+	}, {
+		name: "of two that are idle the one goes that need not be kept warm", slots: []hearth.Slot{{Memory: 10 * gib, KeepWarm: within(0, 24)}, takes(10), takes(12)}, node: card,
+		play: `tick
+		       ready a
+		       pass 10s
+		       ask b 1 1h
+		       ready b
+		       release 1
+		       pass 10s
+		       ask c 2 1h
+		       ended b`,
+		want: `0s start a
+		       10s start b
+		       10s grant 1
+		       20s stop b
+		       20s start c`,
+	}, {
 		name: "kept warm within its hours, and unloaded after them", slots: []hearth.Slot{{KeepWarm: within(10, 11), IdleSleep: 10 * time.Minute}},
 		node: hearth.Node{Exclusive: true},
 		play: `tick
@@ -459,5 +487,19 @@ func TestRoom(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestClockIsLookedAt: the clock on the wall may be set, so a node with hours looks at it now and then, and no other node does.
+func TestClockIsLookedAt(t *testing.T) {
+	s := newSim(t, hearth.Node{Available: daily(6, 10)}, &hearth.Slot{})
+	s.do(event{kind: evTick})
+	if at := s.alarm.Sub(t0); at != lookAgain {
+		t.Errorf("it is looked at after %v, want %v", at, lookAgain)
+	}
+	s = newSim(t, hearth.Node{}, &hearth.Slot{KeepWarm: &hearth.Calendar{}, StartTimeout: time.Hour})
+	s.do(event{kind: evTick})
+	if at := s.alarm.Sub(t0); at != time.Hour {
+		t.Errorf("without hours the alarm rings after %v", at)
 	}
 }
