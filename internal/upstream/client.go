@@ -64,8 +64,9 @@ type target struct {
 	url     *url.URL
 	header  http.Header
 	rt      http.RoundTripper
-	pool    *pool    // what rt is; nil in tests without one
-	secrets []string // what must not be told to a caller, whatever the upstream's text says
+	pool    *pool      // what rt is; nil in tests without one
+	head    letterhead // of what is sent over the pool's lines
+	secrets []string   // what must not be told to a caller, whatever the upstream's text says
 }
 
 // engine is the target behind a lease, kept because consecutive leases are of the same engine. Its connections are its own,
@@ -108,7 +109,7 @@ func (c *Client) fill(cat *hearth.Catalog, o Options, before *Client, from []int
 			return nil, fmt.Errorf("read base_url of provider %q: %w", e.Provider.Slug, err)
 		}
 		if c.clients[e.Provider] == nil {
-			c.clients[e.Provider] = &pool{Transport: externalTransport(e.Provider.Limits.Connect, o.Dial)}
+			c.clients[e.Provider] = newPool(u, externalTransport(e.Provider.Limits.Connect, o.Dial), o.Dial)
 		}
 		t := target{url: u, header: baseHeader(o.Agent, e.Provider.APIKey), rt: c.clients[e.Provider], pool: c.clients[e.Provider]}
 		t.secrets = appendSecret(t.secrets, e.Provider.APIKey)
@@ -116,6 +117,7 @@ func (c *Client) fill(cat *hearth.Catalog, o Options, before *Client, from []int
 			t.header.Set(k, v.Reveal())
 			t.secrets = appendSecret(t.secrets, v)
 		}
+		t.head = headOf(u, t.header)
 		c.targets[i] = t
 	}
 	return c, nil
@@ -164,8 +166,9 @@ func (c *Client) targetOf(call *Call) (*target, error) {
 		return nil, fmt.Errorf("read the engine's address: %w", err)
 	}
 	e := &engine{base: call.EngineURL, key: call.EngineKey}
-	p := &pool{Transport: localTransport(c.trust, c.opt.LocalDial)}
+	p := newPool(u, localTransport(c.trust, c.opt.LocalDial), c.opt.LocalDial)
 	e.target = target{url: u, header: baseHeader(c.opt.Agent, call.EngineKey), rt: p, pool: p, secrets: appendSecret(nil, call.EngineKey)}
+	e.head = headOf(u, e.header)
 	if before := c.engines[i].Swap(e); before != nil {
 		before.pool.retire()
 	}

@@ -33,8 +33,14 @@ func within(t *testing.T, script []line, edit ...func(*hearth.Provider)) (*bubbl
 	t.Helper()
 	b := &bubble{start: time.Now(), closed: make(chan time.Duration, 10)}
 	client, e := endpoint(t, "http://upstream", edit...)
-	client.clients[e.Provider].DialContext = b.dial(func(int) []line { return script })
+	dialled(client, e, b.dial(func(int) []line { return script }))
 	return b, client, e
+}
+
+// dialled has the client make its connections to an endpoint so.
+func dialled(c *Client, e *hearth.Endpoint, dial Dialer) {
+	p := c.clients[e.Provider]
+	p.DialContext, p.lines = dial, nil
 }
 
 // dial makes connections to an upstream that plays script to the request of the nth.
@@ -207,10 +213,10 @@ func TestDialHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		client, e := endpoint(t, "http://upstream", limits(5*s, 0, 60*s, 0))
-		client.clients[e.Provider].DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		dialled(client, e, func(ctx context.Context, _, _ string) (net.Conn, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
-		}
+		})
 		r := attempt(t.Context(), client, &Call{Endpoint: e, Stream: true})
 		if r.String() != "next: no first token within the limit" || time.Since(start) != 5*s {
 			t.Errorf("got %v after %v", r, time.Since(start))
@@ -223,10 +229,10 @@ func TestUpstreamDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		client, e := endpoint(t, "http://upstream", limits(5*s, 0, 60*s, 0))
-		client.clients[e.Provider].DialContext = func(context.Context, string, string) (net.Conn, error) {
+		dialled(client, e, func(context.Context, string, string) (net.Conn, error) {
 			ours, _ := net.Pipe()
 			return ours, nil
-		}
+		})
 		_, f, err := client.Open(t.Context(), &Call{Endpoint: e, Stream: true, Body: make([]byte, 1<<20)})
 		if err != nil || f == nil || f.Message != "no first token within the limit" || time.Since(start) != 5*s {
 			t.Errorf("got %+v, %v after %v", f, err, time.Since(start))

@@ -3,6 +3,7 @@ package upstream
 import (
 	"maps"
 	"net/http"
+	"net/url"
 	"sync/atomic"
 	"time"
 
@@ -13,7 +14,23 @@ import (
 // both of their catalogs.
 type pool struct {
 	*http.Transport
+	lines   *lines      // for chat requests, where they can be used; else nil
 	retired atomic.Bool // no client has it any more but those that requests began with
+}
+
+// newPool makes the pool for u. The lines are for connections of the system; who brings a dialer may bring other ones.
+func newPool(u *url.URL, t *http.Transport, dial Dialer) *pool {
+	p := &pool{Transport: t}
+	if dial == nil {
+		p.lines = newLines(u, t)
+	}
+	return p
+}
+
+// CloseIdleConnections closes what no request uses now.
+func (p *pool) CloseIdleConnections() {
+	p.Transport.CloseIdleConnections()
+	p.lines.closeIdle()
 }
 
 // Next makes the client of a newer catalog. Endpoint i of it is endpoint from[i] of the present one, -1 = none: what was

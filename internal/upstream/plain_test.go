@@ -113,12 +113,12 @@ func TestStreamOptionsRefused_InTime(t *testing.T) {
 				b := &bubble{start: time.Now(), closed: make(chan time.Duration, 10)}
 				client, e := endpoint(t, "http://upstream", limits(5*s, 0, time.Minute, 0))
 				requests := 0
-				client.clients[e.Provider].DialContext = b.dial(func(n int) []line {
+				dialled(client, e, b.dial(func(n int) []line {
 					if requests = n; n == 1 {
 						return []line{{c.delay, "HTTP/1.1 400 x\r\nConnection: close\r\nContent-Length: " + fmt.Sprint(len(openAI)) + "\r\n\r\n" + openAI}}
 					}
 					return nil
-				})
+				}))
 				made := 0
 				r := attempt(t.Context(), client, plainCall(e, &made))
 				if r.String() != "next: no first token within the limit" || time.Since(b.start) != c.at || requests != 2 {

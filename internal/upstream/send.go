@@ -12,6 +12,9 @@ import (
 // send makes the request. net/http may read the body until the answer's own body is closed, and after: done is called
 // when nobody reads it any more.
 func (t *target) send(ctx context.Context, b []byte, done func()) (*http.Response, error) {
+	if p, ok := t.rt.(*pool); ok && p.lines != nil && t.head.first != "" {
+		return p.lines.send(ctx, &t.head, b, done)
+	}
 	again := func() (io.ReadCloser, error) { return inMemory(b), nil }
 	if done != nil {
 		r := &readers{b: b, done: done}
