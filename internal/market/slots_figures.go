@@ -126,8 +126,8 @@ func quantile(sorted []float64, q float64) float64 {
 	return sorted[max(0, int(math.Ceil(q*float64(len(sorted))))-1)]
 }
 
-// average is the figures of several runs, and half the width of the interval in which their mean lies with 95 %.
-func average(runs []run) (mean, width SlotFigures) {
+// overRuns is the figures of several runs, and half the width of the interval in which their mean lies with 95 %.
+func overRuns(runs []run) (mean, width SlotFigures) {
 	of := func(f func(*run) float64) (m, w *float64) {
 		sum, squares, n := 0.0, 0.0, float64(len(runs))
 		for i := range runs {

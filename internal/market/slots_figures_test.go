@@ -66,11 +66,11 @@ func TestJain(t *testing.T) {
 
 func TestAverage(t *testing.T) {
 	runs := []run{{loads: 1, longest: 5}, {loads: 2, longest: 9}, {loads: 3, longest: 1}}
-	mean, width := average(runs)
+	mean, width := overRuns(runs)
 	near(t, "mean", mean.LoadsPer100, 2, 1e-9)
 	near(t, "width", width.LoadsPer100, 4.303/math.Sqrt(3), 1e-9)
 	near(t, "longest", *mean.WaitLongest, 9, 1e-9)
-	if _, width = average(runs[:1]); width.LoadsPer100 != 0 {
+	if _, width = overRuns(runs[:1]); width.LoadsPer100 != 0 {
 		t.Errorf("a single run has no interval, not ±%v", width.LoadsPer100)
 	}
 	near(t, "student", student(30), 2.042, 0.01)

@@ -78,7 +78,7 @@ func SimulateSlots(ctx context.Context, s SlotScenario, seed uint64, runs int, d
 		done()
 	}
 	for name, list := range got {
-		mean, width := average(list)
+		mean, width := overRuns(list)
 		if name == PolicyClairvoyant {
 			mean, width = SlotFigures{LoadsPer100: mean.LoadsPer100}, SlotFigures{LoadsPer100: width.LoadsPer100}
 		}
