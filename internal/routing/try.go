@@ -166,8 +166,8 @@ func (t *Try) judge(o Outcome, at float64) {
 		return
 	}
 	was := e.Breaker.Until
-	if was != 0 && o == Answered && t.sent < was {
-		return // sent before it opened: it proves nothing
+	if was != 0 && t.sent < was {
+		return // sent before it was half-open: it proves nothing
 	}
 	if e.judged(at, e.jitter.next(), o == Answered); e.Breaker.Until != was {
 		e.shut.Store(toNanos(e.Breaker.Until))

@@ -162,6 +162,7 @@ func TestBreaker(t *testing.T) {
 	}
 	late := b.ask()
 	straggler := b.Begin(&late, 0, Share, b.now)
+	later, latest := b.Begin(&late, 0, Share, b.now), b.Begin(&late, 0, Share, b.now)
 	b.pass(250 * time.Millisecond)
 	out := b.Health(usual, b.now)
 	until := out[0].Until.Sub(b.now)
@@ -175,6 +176,10 @@ func TestBreaker(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	b.pass(13 * time.Second)
+	later.Done(Result{Outcome: Answered}, b.now)
+	if latest.Done(Result{Outcome: Failed}, b.now); e.Breaker.Wins > 0 || e.shut.Load() > b.nanos(b.now) {
+		t.Errorf("what was sent before it opened moves it: %+v", e.Breaker)
+	}
 	b.edit(func(v *view) { v.explore, v.probe = 0, 1 })
 	if got := b.Probes(nil, b.now); len(got) != 1 || got[0] != 0 || b.Health(usual, b.now)[0].Out(b.now) {
 		t.Errorf("half-open: %v", got)
@@ -346,5 +351,51 @@ func TestExploration(t *testing.T) {
 		if d.Reason == Explore || d.Reason == Probe {
 			t.Fatalf("%+v", d)
 		}
+	}
+}
+
+// With more endpoints than the budget reaches, the budget rules.
+func TestExplorationBudget(t *testing.T) {
+	b := bazaarOf(t, same(30)...)
+	got := map[Reason]int{}
+	for range 1500 {
+		a := b.ask()
+		d := b.Pick(&a, b.tier(0), b.now)
+		got[d.Reason]++
+		why := d.Reason
+		if d.Reason == Share { // all but what explores goes to one endpoint, so that the others are overdue
+			d.Endpoint = 0
+		}
+		b.serve(a, d.Endpoint, why, time.Second, 45)
+		b.now = b.now.Add(2 * time.Second)
+		b.Refresh(b.now)
+	}
+	if n := got[Explore]; n < 35 || n > 49 || got[Share] != 1500-n {
+		t.Errorf("%v: about 45 of 1500 may explore", got)
+	}
+	none := NewRouter(b.cat, Options{Explore: -1}, b.now)
+	for range 300 {
+		a := b.ask()
+		if d := none.Pick(&a, b.tier(0), b.now); d.Reason != Share {
+			t.Fatalf("%+v", d)
+		}
+	}
+}
+
+// A flagged endpoint gets test traffic while the others have room, and no more than that.
+func TestFlaggedIsTested(t *testing.T) {
+	b := calm(t, 3)
+	b.Flag(1, true)
+	b.pass(time.Second)
+	b.now = b.now.Add(50 * time.Second)
+	b.edit(func(v *view) { v.explore = 0.1 })
+	if got := b.shares(1000, nil); got[1] != 0 {
+		t.Errorf("%v within a minute", got)
+	}
+	b.serve(b.ask(), 0, Share, time.Second, 45)
+	b.serve(b.ask(), 2, Share, time.Second, 45)
+	b.now = b.now.Add(20 * time.Second)
+	if got := b.shares(1000, nil); got[1] < 60 || got[1] > 140 {
+		t.Errorf("%v, a hundred are due", got)
 	}
 }
