@@ -127,6 +127,7 @@ func (m *model) altered(slot int, how string) *hearth.Slot {
 		s.Queue, s.Concurrency = (s.Queue+1)%4, (s.Concurrency+1)%4
 	case "model":
 		s.UpstreamModel += "+"
+		delete(m.fastest, slot) // that was the other one
 		for id, w := range m.waiting {
 			w.also = slices.DeleteFunc(slices.Clone(w.also), func(i int) bool { return i == slot })
 			m.waiting[id] = w
