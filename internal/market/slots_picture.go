@@ -112,7 +112,7 @@ func TurnPicture(to io.Writer) error {
 	for i := range world.requests {
 		drawRequest(w, i, &world.requests[i], world.outcomes[i])
 	}
-	fmt.Fprintf(w, "<text x=\"8\" y=\"%d\" fill=\"#555\">one line per request: thin while it waits, thick while the engine works on it</text>\n</svg>\n", height-6)
+	fmt.Fprintf(w, "<text x=\"8\" y=\"%d\" fill=\"#555\">one line per request: thin while it waits, thick while the engine works on it; orange is draining, grey stopping</text>\n</svg>\n", height-6)
 	return w.Flush()
 }
 
