@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path"
 	"strings"
 	"syscall"
 
@@ -14,7 +13,8 @@ import (
 )
 
 type simulateCmd struct {
-	Slots simulateSlotsCmd `cmd:"" help:"Play the sharing of one GPU by several models, and compare with other ways to share it."`
+	Market simulateMarketCmd `cmd:"" default:"withargs" help:"Play a market of providers that serve the same model, and compare ways to choose among them. It is what hearth simulate does without a further word."`
+	Slots  simulateSlotsCmd  `cmd:"" help:"Play the sharing of one GPU by several models, and compare with other ways to share it."`
 }
 
 type simulateSlotsCmd struct {
@@ -136,31 +136,7 @@ func (c *simulateSlotsCmd) scenarios() ([]market.SlotScenario, error) {
 
 // chosen are the scenarios whose names match one of the patterns; no pattern is all.
 func chosen(list []market.SlotScenario, patterns []string) ([]market.SlotScenario, error) {
-	if len(patterns) == 0 {
-		return list, nil
-	}
-	var some []market.SlotScenario
-	found := make([]bool, len(patterns))
-	for _, s := range list {
-		wanted := false
-		for i, p := range patterns {
-			ok, err := path.Match(p, s.Name)
-			if err != nil {
-				return nil, fmt.Errorf("--scenario: %q is no pattern", p)
-			}
-			found[i] = found[i] || ok
-			wanted = wanted || ok
-		}
-		if wanted {
-			some = append(some, s)
-		}
-	}
-	for i, ok := range found {
-		if !ok {
-			return nil, fmt.Errorf("--scenario: the list has no %q; --list prints the names", patterns[i])
-		}
-	}
-	return some, nil
+	return matching(list, patterns, func(s *market.SlotScenario) string { return s.Name })
 }
 
 // failing is an error with a line for every promise that is not kept, nil = all are.

@@ -2,9 +2,11 @@ package market
 
 import (
 	"container/heap"
+	"context"
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"myip.co.kr/hearth/internal/health"
 	"myip.co.kr/hearth/internal/routing"
@@ -45,11 +47,11 @@ const (
 	broken          // in the middle: the caller has an error
 )
 
-// Policy chooses endpoints. It learns of tries what a gateway would.
+// buyer chooses endpoints. It learns of tries what a gateway would.
 type buyer interface {
 	// order begins a request: the endpoints that are to be tried, the first first.
 	order(a *Arrival, id int, now float64) []int
-	// again is bought after a failed try: the rest of the endpoints, in the order that now seems right.
+	// again is asked after a failed try: the rest of the endpoints, in the order that now seems right.
 	again(a *Arrival, id int, rest []int, now float64) []int
 	// sent, first and ended follow a try; one that is not sent after all did not happen.
 	sent(a *Arrival, q *try, now float64) (ok bool)
@@ -146,8 +148,8 @@ func (w *bazaar) later(after float64, what happening, q *try) {
 	heap.Push(&w.diary, event{at: w.now + after, seq: w.seq, what: what, q: q})
 }
 
-// run plays the world to its end.
-func (w *bazaar) run() {
+// run plays the world to its end, or until ctx is done.
+func (w *bazaar) run(ctx context.Context) {
 	w.walks = make([]walk, len(w.arrivals))
 	w.later(tick, ticks, nil)
 	w.later(beatEvery, beats, nil)
@@ -163,6 +165,10 @@ func (w *bazaar) run() {
 		}
 		e := heap.Pop(&w.diary).(event)
 		w.now = e.at
+		if e.what == ticks && ctx.Err() != nil {
+			w.err = ctx.Err()
+			return
+		}
 		w.happen(e)
 	}
 }
@@ -301,8 +307,13 @@ func (w *bazaar) finish(q *try, e ending) {
 		return
 	}
 	p, a := w.places[q.endpoint], &w.arrivals[q.request]
-	if q.state == working {
+	switch q.state {
+	case working:
 		p.working--
+	case waiting: // nobody waits for what the caller has given up
+		if i := slices.Index(p.queue, q); i >= 0 {
+			p.queue = slices.Delete(p.queue, i, i+1)
+		}
 	}
 	q.state = over
 	bad, cost := false, 0.0

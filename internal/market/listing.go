@@ -24,27 +24,10 @@ type Listing struct {
 const (
 	maxListings = 1000
 	maxPrice    = 1e6
+	maxTTFT     = 120.0
+	leastTPS    = 0.1
+	maxTPS      = 1e6
 )
-
-// check returns what is wrong with a listing.
-func (l *Listing) check() error {
-	for _, f := range [...]struct {
-		name           string
-		v, least, most float64
-	}{
-		{"input price", l.In, 0, maxPrice},
-		{"output price", l.Out, 0, maxPrice},
-		{"cache price", l.Cache, 0, maxPrice},
-		{"TTFT p50", l.TTFT, 0.001, 600},
-		{"tok/s p50", l.TPS, 0.01, 1e6},
-		{"uptime", l.Uptime, 0.01, 1},
-	} {
-		if !(f.v >= f.least && f.v <= f.most) {
-			return fmt.Errorf("%s: %s is %g, it must be from %g to %g", l.Name, f.name, f.v, f.least, f.most)
-		}
-	}
-	return nil
-}
 
 // blended is the price of a million tokens of which three in four are prompt, which is how price lists are compared.
 func (l *Listing) blended() float64 { return (3*l.In + l.Out) / 4 }

@@ -1,8 +1,13 @@
 package market
 
 import (
+	"context"
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
 
 	"myip.co.kr/hearth/internal/routing"
 )
@@ -16,26 +21,44 @@ type Scenario struct {
 	Seconds   float64
 	Tight     float64 // scarcity of room: 1 = as in a market in balance, less = scarcer
 	Storm     float64 // how much more often endpoints fail than their uptime says, 1 = as it says
-	Saturated bool    // there is less room than is bought for
 	// Dominant: one very cheap endpoint holds most of the room and is bad.
 	Dominant bool
 	// PriceCut: in the middle the dearest endpoint halves the lowest price.
 	PriceCut bool
 	// Newcomer: the last endpoint is not there before the middle.
 	Newcomer bool
+	// Lists are the market and Arrivals what comes to it, in place of what is drawn: somebody's own. Nil is drawn.
+	Lists    []Listing
+	Arrivals []Arrival
 }
 
-// Run plays a scenario under a policy.
-func Run(s *Scenario, policy string, seed uint64, o routing.Options) (Figures, error) {
+// Run plays a scenario under a policy. A policy is a name, or routing-cost@0.1 for a value of time of its own. The same
+// scenario and seed is the same world to every policy.
+func Run(ctx context.Context, s *Scenario, policy string, seed uint64, o routing.Options) (Figures, error) {
+	w, list, seed := s.world(seed)
+	return w.play(ctx, list, policy, seed, o)
+}
+
+// world is the market of a scenario with what comes to it. No two scenarios have the same for the same seed.
+func (s *Scenario) world(seed uint64) (*bazaar, []Listing, uint64) {
+	name := fnv.New64a()
+	name.Write([]byte(s.Name))
+	seed = mix(seed ^ name.Sum64())
 	r := rand.New(rand.NewPCG(seed, 1))
-	list := s.Shape.Draw(r, s.Endpoints)
-	for i := range list {
-		list[i].Uptime = 1 - min(0.3, (1-list[i].Uptime)*max(s.Storm, 1))
+	list := slices.Clone(s.Lists)
+	if list == nil {
+		list = s.Shape.Draw(r, s.Endpoints)
+		for i := range list {
+			list[i].Uptime = 1 - min(0.3, (1-list[i].Uptime)*max(s.Storm, 1))
+		}
 	}
-	arrivals := s.Load.Draw(r, s.Seconds)
+	arrivals := s.Arrivals
+	if arrivals == nil {
+		arrivals = s.Load.Draw(r, s.Seconds)
+	}
 	w := newBazaar(seed, list, arrivals, s.Seconds, max(s.Tight, 0.01))
 	s.arrange(w, list)
-	return w.play(list, policy, seed, o)
+	return w, list, seed
 }
 
 // arrange makes a drawn world what its scenario says.
@@ -72,23 +95,53 @@ func cheapest(list []Listing) float64 {
 	return least
 }
 
-func (w *bazaar) play(list []Listing, name string, seed uint64, o routing.Options) (Figures, error) {
+func (w *bazaar) play(ctx context.Context, list []Listing, name string, seed uint64, o routing.Options) (Figures, error) {
 	w.tally = newTally(list, w.arrivals, w.end)
 	p, err := newBuyer(name, list, len(w.arrivals), seed, o)
 	if err != nil {
 		return Figures{}, err
 	}
 	w.buyer = p
-	w.run()
+	w.run(ctx)
 	return w.tally.figures(), w.err
 }
 
-func newBuyer(name string, list []Listing, arrivals int, seed uint64, o routing.Options) (buyer, error) {
-	switch name {
-	case RoutingCost:
-		return newRouted(list, arrivals, seed, o)
-	case ByPrice, PriceCooldown, InverseSquare, LeastLatency, P2CEWMA, Prequal, Random:
-		return newRule(name, list, seed)
+// CheckPolicy returns what is wrong with a policy's name.
+func CheckPolicy(name string) error {
+	base, kappa, own := strings.Cut(name, "@")
+	if !slices.Contains(Policies(), base) {
+		return fmt.Errorf("there is no policy %q; there are %s", name, strings.Join(Policies(), ", "))
 	}
-	return nil, fmt.Errorf("there is no policy %q", name)
+	if !own {
+		return nil
+	}
+	if base != RoutingCost {
+		return fmt.Errorf("policy %q: only %s has a value of time", name, RoutingCost)
+	}
+	if k, err := strconv.ParseFloat(kappa, 64); err != nil || !(k > 0 && k <= maxKappa) {
+		return fmt.Errorf("policy %q: its value of time must be over 0 and at most %d, as in %s@0.1", name, maxKappa, RoutingCost)
+	}
+	return nil
+}
+
+// maxKappa is the most that a value of time can be.
+const maxKappa = 100
+
+// Policies are the names of all, that of the gateway first.
+func Policies() []string {
+	return []string{RoutingCost, ByPrice, PriceCooldown, InverseSquare, LeastLatency, P2CEWMA, Prequal, Random}
+}
+
+func newBuyer(name string, list []Listing, arrivals int, seed uint64, o routing.Options) (buyer, error) {
+	if err := CheckPolicy(name); err != nil {
+		return nil, err
+	}
+	base, kappa, own := strings.Cut(name, "@")
+	if base != RoutingCost {
+		return newRule(base, list, seed)
+	}
+	if own {
+		o.Kappa, _ = strconv.ParseFloat(kappa, 64) // it was checked
+	}
+	return newRouted(list, arrivals, seed, o)
 }

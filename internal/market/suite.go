@@ -57,3 +57,8 @@ func spread(s Shape, price float64) Shape {
 	s.PriceSpread = price
 	return s
 }
+
+// Own is the scenario around somebody's own files: what of the market and the requests is not given is drawn.
+func Own() Scenario {
+	return Scenario{Name: "own", Endpoints: 12, Shape: Typical(), Load: Agents(2), Seconds: 7200, Tight: 1}
+}

@@ -24,8 +24,24 @@ type Figures struct {
 	Cached  float64 `json:"cached"`    // share of the prompt tokens that came from a cache
 	// UserCost is what a request costs its user in all, in prices of a typical request: price, time, errors.
 	UserCost float64   `json:"user_cost"`
+	Parts    Parts     `json:"parts"`  // of UserCost
 	Shares   []float64 `json:"shares"` // of the answered requests, by endpoint
+
+	over [][]float64 // shares of the answered requests by part of the time, warm-up included, and endpoint
+	wait []float64   // percentiles of the time to the first token
 }
+
+// Parts are what UserCost is made of.
+type Parts struct {
+	Price  float64 `json:"price"`
+	First  float64 `json:"first"` // the wait for the first token
+	Rest   float64 `json:"rest"`  // and for the rest of the answer
+	Lost   float64 `json:"lost"`  // callers who got an error
+	Limits float64 `json:"limits"`
+	Tools  float64 `json:"tools"` // broken tool calls
+}
+
+func (p *Parts) sum() float64 { return p.Price + p.First + p.Rest + p.Lost + p.Limits + p.Tools }
 
 // What errors weigh in UserCost, in typical requests, and what time does.
 const (
@@ -48,15 +64,28 @@ type tally struct {
 	first, speed, decode                                            []float64
 	tokens, seconds, wait, rest, cost                               float64
 	shares                                                          []int
+	over                                                            [][]float64
+	end                                                             float64
 }
+
+// What is kept for charts.
+const (
+	overParts   = 120 // of the time
+	curvePoints = 200
+)
 
 // newTally counts in a market of these lists, for these arrivals.
 func newTally(list []Listing, arrivals []Arrival, seconds float64) *tally {
 	in, out := means(arrivals)
-	t := &tally{arrivals: arrivals, from: seconds / 10, shares: make([]int, len(list))}
+	t := &tally{arrivals: arrivals, from: seconds / 10, end: seconds, shares: make([]int, len(list))}
 	t.price = median(list, func(l *Listing) float64 { return (in*l.In + out*l.Out) / 1e6 })
 	_, ttft, tps := typical(list)
+	t.price = max(t.price, 1e-12)
 	t.lambda = weighKappa * t.price / (ttft + out/tps)
+	t.over = make([][]float64, overParts)
+	for i := range t.over {
+		t.over[i] = make([]float64, len(list))
+	}
 	return t
 }
 
@@ -87,6 +116,7 @@ func (t *tally) tried(q *try, e ending) {
 
 func (t *tally) answered(q *try, a *Arrival, bad bool, cost, now float64) {
 	t.open--
+	t.over[min(max(int(a.At/max(t.end, 1e-9)*overParts), 0), overParts-1)][q.endpoint]++
 	if !t.counts(q.request) {
 		return
 	}
@@ -121,10 +151,47 @@ func (t *tally) figures() Figures {
 	f.Rate429, f.Failed, f.Lost = float64(t.limits)/n, float64(t.fails)/n, float64(t.lost)/n
 	f.BadCall = float64(t.bad) / math.Max(1, float64(t.tools))
 	f.Cost, f.Cached = 1000*t.cost/done, float64(t.cached)/math.Max(1, float64(t.prompt))
-	f.UserCost = (t.cost + t.lambda*(weighFirst*t.wait+t.rest)) / done / t.price
-	f.UserCost += weighLost*f.Lost + weigh429*f.Rate429 + weighBadCall*float64(t.bad)/n
+	f.Parts = Parts{
+		Price: t.cost / done / t.price, First: t.lambda * weighFirst * t.wait / done / t.price, Rest: t.lambda * t.rest / done / t.price,
+		Lost: weighLost * f.Lost, Limits: weigh429 * f.Rate429, Tools: weighBadCall * float64(t.bad) / n,
+	}
+	f.UserCost = f.Parts.sum()
 	for _, s := range t.shares {
 		f.Shares = append(f.Shares, float64(s)/done)
+	}
+	f.over = t.over
+	first := slices.Sorted(slices.Values(t.first))
+	for p := range curvePoints + 1 {
+		if len(first) > 0 {
+			f.wait = append(f.wait, first[min(len(first)-1, p*len(first)/curvePoints)])
+		}
+	}
+	return f
+}
+
+// average is the mean of several runs of the same scenario; what is kept for charts is that of the first.
+func average(runs []Figures) Figures {
+	var f Figures
+	if len(runs) == 0 {
+		return f
+	}
+	n := float64(len(runs))
+	f.over, f.wait = runs[0].over, runs[0].wait
+	f.Shares = make([]float64, len(runs[0].Shares))
+	for i := range runs {
+		r := &runs[i]
+		f.Requests, f.Answered = f.Requests+r.Requests, f.Answered+r.Answered
+		for to, v := range map[*float64]float64{
+			&f.TTFT: r.TTFT, &f.TTFTP50: r.TTFTP50, &f.TTFTP95: r.TTFTP95, &f.E2E: r.E2E, &f.E2ESum: r.E2ESum, &f.Decode: r.Decode,
+			&f.Rate429: r.Rate429, &f.Failed: r.Failed, &f.Lost: r.Lost, &f.BadCall: r.BadCall, &f.Cost: r.Cost, &f.Cached: r.Cached, &f.UserCost: r.UserCost,
+			&f.Parts.Price: r.Parts.Price, &f.Parts.First: r.Parts.First, &f.Parts.Rest: r.Parts.Rest, &f.Parts.Lost: r.Parts.Lost,
+			&f.Parts.Limits: r.Parts.Limits, &f.Parts.Tools: r.Parts.Tools,
+		} {
+			*to += v / n
+		}
+		for k, s := range r.Shares {
+			f.Shares[k] += s / n
+		}
 	}
 	return f
 }

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+
+	"myip.co.kr/hearth/internal/market"
+	"myip.co.kr/hearth/internal/routing"
+)
+
+type simulateMarketCmd struct {
+	Suite      string   `enum:"tuning,reporting" default:"reporting" help:"Which half of the scenarios is played, unless files are given: tuning or reporting (default: ${default})."`
+	Scenario   []string `placeholder:"NAME" help:"Play only the scenarios whose name this is; * stands for anything. May be repeated."`
+	List       bool     `help:"Print the names of the scenarios and do nothing else."`
+	Market     string   `placeholder:"FILE" help:"Play a market of your own: CSV with name, input price, output price, cache price, TTFT p50, tok/s p50, uptime."`
+	Workload   string   `placeholder:"FILE" help:"Play requests of your own: CSV with seconds, input tokens, output tokens, session, shared-prefix tokens."`
+	Policy     []string `placeholder:"POLICY" help:"Policies to play, separated by commas (default: routing-cost,inverse-square,price-cooldown)."`
+	Seed       []uint64 `placeholder:"N" help:"Seeds to play with, separated by commas (default: 1,2,3)."`
+	Kappa      float64  `placeholder:"X" help:"Value of time of routing-cost in every comparison (default: 0.35, and 0.1 against price-cooldown)."`
+	MaxPremium float64  `placeholder:"PART" help:"Ceiling of routing-cost over the mix by price alone, as 0.05 (default: none)."`
+	JSON       bool     `name:"json" xor:"form" help:"Print JSON."`
+	Markdown   bool     `xor:"form" help:"Print tables in Markdown."`
+	HTML       string   `name:"html" placeholder:"FILE" help:"Write a page with charts into FILE."`
+	Gates      bool     `help:"Hold the figures against what hearth promises of the reporting half, and fail if one does not reach it."`
+}
+
+// maxSeeds bounds the seeds of one call.
+const maxSeeds = 1000
+
+// Help is the long help of the command.
+func (simulateMarketCmd) Help() string {
+	return `Several providers serve the same model. Requests come to a gateway that buys from them, in virtual time, and its own routing decides
+who gets them. The same requests meet the same providers under other policies:
+
+  routing-cost    hearth; routing-cost@0.1 with that value of time
+  price           the cheapest first, whatever happens
+  price-cooldown  likewise, but whoever fails three times in a row rests for a minute
+  inverse-square  drawn by the inverse square of the price among those without a failure in the last 30 s
+  least-latency, p2c-ewma, prequal, random
+
+  hearth simulate --suite reporting --json
+  hearth simulate --market m.csv --workload w.csv --policy routing-cost,price,inverse-square
+
+A market file has a line for each provider: name, input price, output price, cache price ($ per 1,000,000 tokens), TTFT p50 (seconds),
+tok/s p50, uptime (0 to 1, or per cent). A workload file has a line for each request: seconds, input tokens, output tokens, session
+(empty or 0: none), shared-prefix tokens (those that the request before it in its session had too). Both may begin with a heading.
+Room, queues, caches and failures behind the lists are drawn; so is the file that is not given.
+
+TTFT and TOK/S count from the arrival of a request, failed tries included; 429 is the 429s, FAILED the other failed tries and LOST the
+callers who got an error, for each request; COST is $ per 1,000 answers; USER is what a request costs its user in all, time and errors
+included, in prices of a typical request. The first tenth of the time is not measured. VS compares routing-cost with another policy:
+geometric means over scenarios and seeds. --gates ends with status 1 if a promise is not kept.`
+}
+
+// Run plays the scenarios and shows what became of them.
+func (c *simulateMarketCmd) Run(ctx context.Context, std streams) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	plan, err := c.plan()
+	if err != nil {
+		return err
+	}
+	if c.List {
+		for i := range plan.Scenarios {
+			fmt.Fprintln(std.out, plan.Scenarios[i].Name)
+		}
+		return nil
+	}
+	bar := progressIn(std.err, io.Discard, "simulating", plan.Runs(), "runs")
+	played, err := plan.Play(ctx, func() { bar.tick(1) })
+	bar.end()
+	if err != nil {
+		return err
+	}
+	if err := c.print(std.out, plan, played); err != nil {
+		return err
+	}
+	if !c.Gates {
+		return nil
+	}
+	return unkept(played.Gates())
+}
+
+func (c *simulateMarketCmd) plan() (*market.Plan, error) {
+	p := &market.Plan{Policies: c.Policy, Seeds: c.Seed, Versus: market.Usual()}
+	if c.Kappa != 0 && !(c.Kappa > 0 && c.Kappa <= 100) {
+		return nil, fmt.Errorf("--kappa: over 0 and at most 100, not %g", c.Kappa)
+	}
+	if !(c.MaxPremium >= 0 && c.MaxPremium <= 100) {
+		return nil, fmt.Errorf("--max-premium: a part such as 0.05, not %g", c.MaxPremium)
+	}
+	p.Options = routing.Options{Kappa: c.Kappa, MaxPremium: c.MaxPremium}
+	if len(p.Seeds) == 0 {
+		p.Seeds = []uint64{1, 2, 3}
+	}
+	if len(p.Seeds) > maxSeeds {
+		return nil, fmt.Errorf("--seed: at most %d, not %d", maxSeeds, len(p.Seeds))
+	}
+	if len(p.Policies) == 0 {
+		p.Policies = []string{market.RoutingCost, market.InverseSquare, market.PriceCooldown}
+	}
+	p.Policies = slices.Compact(slices.Clone(p.Policies))
+	for i, name := range p.Policies {
+		if err := market.CheckPolicy(name); err != nil {
+			return nil, fmt.Errorf("--policy: %w", err)
+		}
+		if slices.Contains(p.Policies[:i], name) {
+			return nil, fmt.Errorf("--policy: %s is there twice", name)
+		}
+	}
+	c.versus(p)
+	var err error
+	p.Scenarios, err = c.scenarios()
+	return p, err
+}
+
+// versus says what is compared with what: routing-cost with all others, and at its lower value of time with price-cooldown.
+func (c *simulateMarketCmd) versus(p *market.Plan) {
+	if !slices.Contains(p.Policies, market.RoutingCost) {
+		return
+	}
+	if c.Kappa == 0 && slices.Contains(p.Policies, market.PriceCooldown) && !slices.Contains(p.Policies, market.Thrifty) {
+		p.Policies = append(p.Policies, market.Thrifty)
+	}
+	for _, name := range p.Policies {
+		if name == market.RoutingCost || strings.HasPrefix(name, market.RoutingCost+"@") {
+			continue
+		}
+		if _, ok := p.Versus[name]; !ok || c.Kappa != 0 {
+			p.Versus[name] = market.RoutingCost
+		}
+	}
+}
+
+func (c *simulateMarketCmd) scenarios() ([]market.Scenario, error) {
+	if c.Market == "" && c.Workload == "" {
+		return matching(market.Scenarios(c.Suite), c.Scenario, func(s *market.Scenario) string { return s.Name })
+	}
+	if len(c.Scenario) > 0 {
+		return nil, fmt.Errorf("--scenario is of a suite; leave it out to play files of your own")
+	}
+	s := market.Own()
+	if c.Market != "" {
+		err := fromFile(c.Market, func(r io.Reader) (err error) {
+			s.Lists, err = market.ReadListings(r)
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("--market: %w", err)
+		}
+	}
+	if c.Workload != "" {
+		err := fromFile(c.Workload, func(r io.Reader) (err error) {
+			s.Arrivals, err = market.ReadArrivals(r)
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("--workload: %w", err)
+		}
+		s.Seconds = max(s.Arrivals[len(s.Arrivals)-1].At, 1)
+	}
+	return []market.Scenario{s}, nil
+}
+
+// fromFile reads a file.
+func fromFile(name string, read func(io.Reader) error) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := read(f); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// matching are those whose names match one of the patterns; no pattern is all.
+func matching[S any](list []S, patterns []string, name func(*S) string) ([]S, error) {
+	if len(patterns) == 0 {
+		return list, nil
+	}
+	var some []S
+	found := make([]bool, len(patterns))
+	for k := range list {
+		wanted := false
+		for i, p := range patterns {
+			ok, err := path.Match(p, name(&list[k]))
+			if err != nil {
+				return nil, fmt.Errorf("--scenario: %q is no pattern", p)
+			}
+			found[i] = found[i] || ok
+			wanted = wanted || ok
+		}
+		if wanted {
+			some = append(some, list[k])
+		}
+	}
+	for i, ok := range found {
+		if !ok {
+			return nil, fmt.Errorf("--scenario: the list has no %q; --list prints the names", patterns[i])
+		}
+	}
+	return some, nil
+}
+
+// unkept is an error with a line for every promise that is not kept, nil = all are.
+func unkept(gates []market.Gate) error {
+	var lines []string
+	for _, g := range gates {
+		if !g.OK() {
+			lines = append(lines, g.String())
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d of %s not passed:\n  %s", len(lines), count(len(gates), "gate"), strings.Join(lines, "\n  "))
+}

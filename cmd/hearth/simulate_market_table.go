@@ -1,0 +1,71 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+
+	"myip.co.kr/hearth/internal/market"
+)
+
+func (c *simulateMarketCmd) print(out io.Writer, plan *market.Plan, played *market.Comparison) error {
+	switch {
+	case c.JSON:
+		return jsonLine(out, played)
+	case c.Markdown:
+		return market.Markdown(out, plan, played)
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "TTFT\tp50\tp95\tTOK/S\t429\tFAILED\tLOST\tCOST\tCACHED\tUSER\t  POLICY")
+	for i := range played.Scenarios {
+		s := &played.Scenarios[i]
+		name := s.Name
+		if s.Saturated {
+			name += " (saturated)"
+		}
+		fmt.Fprintln(w, name)
+		for _, p := range plan.Policies {
+			f := s.Policies[p]
+			fmt.Fprintf(w, "%.2f\t%.2f\t%.2f\t%.1f\t%.4f\t%.4f\t%.4f\t%.3f\t%.2f\t%.3f\t  %s\n", f.TTFT, f.TTFTP50, f.TTFTP95, f.E2E, f.Rate429, f.Failed, f.Lost, f.Cost, f.Cached, f.UserCost, p)
+		}
+		for _, other := range plan.Policies {
+			if v, ok := s.Vs[other]; ok {
+				versus(w, v, plan, other)
+			}
+		}
+	}
+	if len(played.Vs) > 0 && len(played.Scenarios) > 1 {
+		fmt.Fprintln(w, "all scenarios, geometric means")
+		for _, other := range plan.Policies {
+			if v, ok := played.Vs[other]; ok {
+				versus(w, v, plan, other)
+			}
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "Means over seeds %s.\n", list(played.Seeds))
+	return err
+}
+
+// versus prints a line of a comparison.
+func versus(w io.Writer, v market.Change, plan *market.Plan, other string) {
+	fmt.Fprintf(w, "%+.0f%%\t\t\t%+.0f%%\t%+.0f%%\t\t\t%+.1f%%\t\t%+.0f%%\t  %s vs %s\n", 100*v.TTFT, 100*v.E2E, 100*v.Rate429, 100*v.Cost, 100*v.UserCost, plan.Versus[other], other)
+}
+
+// list writes seeds with commas, at most ten of them.
+func list(seeds []uint64) string {
+	text := ""
+	for i, s := range slices.All(seeds) {
+		if i > 0 {
+			text += ", "
+		}
+		if i == 10 {
+			return text + "…"
+		}
+		text += fmt.Sprint(s)
+	}
+	return text
+}
