@@ -238,6 +238,10 @@ type SlotView struct {
 	Loads     uint64        // starts that came up
 	Served    uint64        // requests that were let into the engine
 	Learned   Learned       // what its times are like
+	Votes     int           // requests that were not let wait, because waiting was hopeless, and that may start it yet
+	Turn      time.Time     // since when its turn is limited, because another model is waited for; zero = it is not
+	Next      bool          // its turn comes next on the node
+	NextWhy   string        // why, for the operator
 
 	Unknown  bool      // the node has not been heard of for 2 s: nothing below or above holds
 	Disabled bool      // by the operator: as if the mapping were disabled

@@ -95,6 +95,9 @@ func (v *viewing) changed() bool {
 	}
 	return !slices.EqualFunc(v.last.Slots, v.look(time.Now()), func(a, b seen) bool {
 		a.Since, a.LoadRest, a.WaitRest = b.Since, b.LoadRest, b.WaitRest // they pass by themselves
+		if a.Turn > 0 && b.Turn > 0 {
+			a.Turn = b.Turn
+		}
 		if a.Paused > 0 && b.Paused > 0 {
 			a.Paused = b.Paused
 		}

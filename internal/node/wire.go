@@ -38,6 +38,10 @@ type seen struct {
 	Loads      uint64 `json:"loads,omitzero"`
 	Served     uint64 `json:"served,omitzero"`
 	Learned    times  `json:"learned,omitzero"`
+	Votes      int    `json:"votes,omitzero"`
+	Turn       int64  `json:"turn_ms,omitzero"` // ago
+	Next       bool   `json:"next,omitzero"`
+	NextWhy    string `json:"next_why,omitzero"`
 	Disabled   bool   `json:"disabled,omitzero"`
 	Drained    bool   `json:"drained,omitzero"`
 	Paused     int64  `json:"paused_ms,omitzero"` // for how long still
@@ -87,12 +91,16 @@ func see(s *hearth.Slot, v *hearth.SlotView, now time.Time) seen {
 		Name: s.Name, Model: s.Model.ID, State: v.State.String(), Inflight: v.Inflight, Waiting: v.Waiting, Limit: s.Concurrency,
 		OtherBusy: v.OtherBusy, LoadRest: v.LoadRest.Milliseconds(), WaitRest: v.WaitRest.Milliseconds(), LastError: v.LastError,
 		LoadTime: v.LoadTime.Milliseconds(), StopTime: v.StopTime.Milliseconds(), Loads: v.Loads, Served: v.Served,
-		Learned:  times{told(v.Learned.Load), told(v.Learned.Stop), told(v.Learned.Drain), told(v.Learned.Service)},
+		Learned: times{told(v.Learned.Load), told(v.Learned.Stop), told(v.Learned.Drain), told(v.Learned.Service)},
+		Votes:   v.Votes, Next: v.Next, NextWhy: v.NextWhy,
 		Disabled: v.Disabled, Drained: v.Drained, Foreign: v.Foreign,
 		Window: v.Facts.Window, Parallel: v.Facts.Parallel, EngineName: v.Facts.Model, Warning: v.Facts.Warning,
 	}
 	if !v.Since.IsZero() {
 		p.Since = now.Sub(v.Since).Milliseconds()
+	}
+	if !v.Turn.IsZero() {
+		p.Turn = max(now.Sub(v.Turn).Milliseconds(), 1)
 	}
 	p.Paused, p.Shut = still(v.Paused, now), still(v.Shut, now)
 	return p
@@ -112,9 +120,13 @@ func (p *seen) view(at time.Time) hearth.SlotView {
 		State: stateOf(p.State), Since: at.Add(-ms(p.Since)), Inflight: p.Inflight, Waiting: p.Waiting,
 		OtherBusy: p.OtherBusy, LoadRest: ms(p.LoadRest), WaitRest: ms(p.WaitRest), LastError: p.LastError,
 		LoadTime: ms(p.LoadTime), StopTime: ms(p.StopTime), Loads: p.Loads, Served: p.Served,
-		Learned:  hearth.Learned{Load: p.Learned.Load.read(), Stop: p.Learned.Stop.read(), Drain: p.Learned.Drain.read(), Service: p.Learned.Service.read()},
+		Learned: hearth.Learned{Load: p.Learned.Load.read(), Stop: p.Learned.Stop.read(), Drain: p.Learned.Drain.read(), Service: p.Learned.Service.read()},
+		Votes:   p.Votes, Next: p.Next, NextWhy: p.NextWhy,
 		Disabled: p.Disabled, Drained: p.Drained, Foreign: p.Foreign,
 		Facts: hearth.SlotFacts{Window: p.Window, Parallel: p.Parallel, Model: p.EngineName, Warning: p.Warning},
+	}
+	if p.Turn > 0 {
+		v.Turn = at.Add(-ms(p.Turn))
 	}
 	if p.Paused > 0 {
 		v.Paused = at.Add(ms(p.Paused))

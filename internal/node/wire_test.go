@@ -31,6 +31,10 @@ func TestPicture(t *testing.T) {
 			Disabled: rapid.Bool().Draw(t, "disabled"), Drained: rapid.Bool().Draw(t, "drained"), Foreign: rapid.Bool().Draw(t, "foreign"),
 			Facts: hearth.SlotFacts{Window: count.Draw(t, "window"), Parallel: count.Draw(t, "parallel"), Model: rapid.String().Draw(t, "model"), Warning: rapid.String().Draw(t, "warning")},
 		}
+		v.Votes, v.Next, v.NextWhy = count.Draw(t, "votes"), rapid.Bool().Draw(t, "next"), rapid.String().Draw(t, "why")
+		if rapid.Bool().Draw(t, "limited") {
+			v.Turn = there.Add(-max(span.Draw(t, "turn"), time.Millisecond))
+		}
 		if rapid.Bool().Draw(t, "paused") {
 			v.Paused = there.Add(max(span.Draw(t, "until"), time.Millisecond))
 		}
@@ -47,6 +51,9 @@ func TestPicture(t *testing.T) {
 		}
 		want := v
 		want.Since = here.Add(v.Since.Sub(there))
+		if !v.Turn.IsZero() {
+			want.Turn = here.Add(v.Turn.Sub(there))
+		}
 		if !v.Paused.IsZero() {
 			want.Paused = here.Add(v.Paused.Sub(there))
 		}

@@ -131,7 +131,12 @@ func (st *state) view(p *place, now time.Time) hearth.SlotView {
 	if facts.Warning = p.differs; p.unready != "" {
 		facts.Warning = p.unready
 	}
+	next := st.nextWhy(p)
 	return hearth.SlotView{
+		Votes:     p.votes(now),
+		Turn:      st.turnLimit(p),
+		Next:      next != "",
+		NextWhy:   next,
 		State:     p.state,
 		Since:     p.since,
 		Inflight:  p.inflight,

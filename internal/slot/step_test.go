@@ -208,7 +208,7 @@ func (s *sim) reload(slot int, how string) {
 func TestStep(t *testing.T) {
 	gpu := hearth.Node{Exclusive: true, Turn: 10 * time.Second, MinResident: 5 * time.Second}
 	said := parallelCases
-	for _, tt := range slices.Concat(said, waitCases, turnCases, orderCases, reloadCases, guestCases) {
+	for _, tt := range slices.Concat(said, waitCases, turnCases, rotaCases, orderCases, reloadCases, guestCases) {
 		concurrency := 1
 		if len(said) > 0 {
 			concurrency, said = 0, said[1:]

@@ -2,6 +2,8 @@ package slot
 
 import (
 	"time"
+
+	"myip.co.kr/hearth"
 )
 
 // paysOff is how many load times a turn may last for the sake of those who have waited for it: the card then loads for at
@@ -43,6 +45,36 @@ func (st *state) turnEnds(p, r *place, now time.Time) time.Time {
 // sought says whether p is asked for at least once in the time of the two loads that it costs to leave and come back.
 func (p *place) sought(now time.Time) bool {
 	return p.loading.P50() > 0 && p.asked.over(now, p.horizon()) >= paysOff/outweighs
+}
+
+// turnLimit is since when p's turn is limited because another slot is waited for, zero = it is not.
+func (st *state) turnLimit(p *place) time.Time {
+	if p.state != hearth.SlotReady {
+		return time.Time{}
+	}
+	if r := st.rival(p); r != nil {
+		return later(p.readyAt, r.demandedAt())
+	}
+	return time.Time{}
+}
+
+// nextWhy is why p's turn comes next, "" = it does not.
+func (st *state) nextWhy(p *place) string {
+	if p.run != 0 || !p.demanded() {
+		return ""
+	}
+	for _, o := range st.slots {
+		if o != p && o.run == 0 && o.demanded() && st.vie(p, o) && (st.before(o, p) || o.index < p.index && !st.before(p, o)) {
+			return ""
+		}
+	}
+	switch {
+	case p.first != nil:
+		return "its oldest request runs out of time first"
+	case p.elected:
+		return "requests that could not wait for it have gone elsewhere"
+	}
+	return p.wish()
 }
 
 // quiet is when an idle slot is no longer expected to be asked for in a moment, if so many wait for it to leave: when they
