@@ -1,0 +1,85 @@
+package routing
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+// Over an hour no more than three in a hundred first attempts are made for the sake of knowing, and every endpoint is
+// tried at least every ten minutes, be it ever so dear.
+func TestExploration(t *testing.T) {
+	sites := six()
+	for i := range 12 {
+		p := 1 + float64(i)/2
+		sites = append(sites, &site{offer: offer{in: p, out: 3 * p}, ttft: 2, speed: 30})
+	}
+	w := newWorld(t, 3, sites...)
+	w.run(3, 3600)
+	m := w.markets[0].model
+	part := float64(m.explored.Load()) / float64(m.firsts.Load())
+	longest := 0.0
+	for _, s := range sites {
+		last := 0.0
+		for _, at := range append(s.tried, 3600) {
+			longest = max(longest, at-last)
+			last = at
+		}
+	}
+	t.Logf("explored %.4f, longest without a try %.0f s", part, longest)
+	if part > 0.031 || longest > 600 || math.Abs(float64(m.firsts.Load())-float64(w.requests)) > 2 {
+		t.Errorf("%d firsts of %d", m.firsts.Load(), w.requests)
+	}
+	for range 1000 {
+		d := w.choose(func(a *Ask) { a.NoExplore = true })
+		if d.Reason == Explore || d.Reason == Probe {
+			t.Fatalf("%+v", d)
+		}
+	}
+}
+
+// With more endpoints than the budget reaches, the budget rules.
+func TestExplorationBudget(t *testing.T) {
+	b := bazaarOf(t, same(30)...)
+	got := map[Reason]int{}
+	for range 1500 {
+		a := b.ask()
+		d := b.Pick(&a, b.tier(0), b.now)
+		got[d.Reason]++
+		why := d.Reason
+		if d.Reason == Share { // all but what explores goes to one endpoint, so that the others are overdue
+			d.Endpoint = 0
+		}
+		b.serve(a, d.Endpoint, why, time.Second, 45)
+		b.now = b.now.Add(2 * time.Second)
+		b.Refresh(b.now)
+	}
+	if n := got[Explore]; n < 35 || n > 49 || got[Share] != 1500-n {
+		t.Errorf("%v: about 45 of 1500 may explore", got)
+	}
+	none := NewRouter(b.cat, Options{Explore: -1}, b.now)
+	for range 300 {
+		a := b.ask()
+		if d := none.Pick(&a, b.tier(0), b.now); d.Reason != Share {
+			t.Fatalf("%+v", d)
+		}
+	}
+}
+
+// A flagged endpoint gets test traffic while the others have room, and no more than that.
+func TestFlaggedIsTested(t *testing.T) {
+	b := calm(t, 3)
+	b.Flag(1, true)
+	b.pass(time.Second)
+	b.now = b.now.Add(50 * time.Second)
+	b.edit(func(v *view) { v.explore = 0.1 })
+	if got := b.shares(1000, nil); got[1] != 0 {
+		t.Errorf("%v within a minute", got)
+	}
+	b.serve(b.ask(), 0, Share, time.Second, 45)
+	b.serve(b.ask(), 2, Share, time.Second, 45)
+	b.now = b.now.Add(20 * time.Second)
+	if got := b.shares(1000, nil); got[1] < 60 || got[1] > 140 {
+		t.Errorf("%v, a hundred are due", got)
+	}
+}
