@@ -75,6 +75,9 @@ type Key struct {
 	// are skipped, own slots go on.
 	ExternalLimit Nano
 	Currency      string // in which its amounts are shown, "" = the setting
+	// RequestsPerMinute is how many requests it may send in a minute, TokensPerMinute how many tokens of prompts and answers
+	// they may have; 0 = no limit.
+	RequestsPerMinute, TokensPerMinute int64
 }
 
 // Period is after how long what was spent counts anew. Periods begin at midnight in the configured time zone.
@@ -121,6 +124,8 @@ type KeyChange struct {
 	LimitReset        *Period
 	ExternalLimit     *Nano
 	Currency          *string
+	RequestsPerMinute *int64
+	TokensPerMinute   *int64
 }
 
 // Apply returns k with the change made to it.
@@ -139,6 +144,8 @@ func (c KeyChange) Apply(k Key) Key {
 	set(&k.LimitReset, c.LimitReset)
 	set(&k.ExternalLimit, c.ExternalLimit)
 	set(&k.Currency, c.Currency)
+	set(&k.RequestsPerMinute, c.RequestsPerMinute)
+	set(&k.TokensPerMinute, c.TokensPerMinute)
 	return k
 }
 

@@ -20,7 +20,7 @@ var mayImport = map[string][]string{
 	"internal/server": {"docs", "internal/relay", "internal/ui", "internal/account", "internal/store", "internal/chain",
 		"internal/slot", "internal/routing", "internal/health"},
 	"internal/relay": {"internal/chain", "internal/upstream", "internal/ledger", "internal/estimate", "internal/dialect",
-		"internal/meter", "internal/routing", "internal/health", "internal/slot", "internal/media", "internal/content"},
+		"internal/meter", "internal/routing", "internal/health", "internal/slot", "internal/media", "internal/content", "internal/account"},
 	"internal/upstream": {"internal/dialect", "internal/meter", "internal/sse"},
 	"internal/ledger":   {"internal/account", "internal/journal", "internal/store", "internal/meter"},
 	"internal/account":  {"internal/store"},

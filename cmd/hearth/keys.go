@@ -146,6 +146,12 @@ func policy(k hearth.Key, currency string) string {
 	if k.ExternalLimit > 0 {
 		parts = append(parts, "up to "+k.ExternalLimit.String()+" "+currency+" at external providers "+per(k.LimitReset))
 	}
+	if k.RequestsPerMinute > 0 {
+		parts = append(parts, fmt.Sprintf("%d requests a minute", k.RequestsPerMinute))
+	}
+	if k.TokensPerMinute > 0 {
+		parts = append(parts, fmt.Sprintf("%d tokens a minute", k.TokensPerMinute))
+	}
 	if k.Class != hearth.Interactive {
 		parts = append(parts, k.Class.String()+" requests")
 	}
@@ -187,7 +193,7 @@ type keysSetCmd struct {
 // Run changes a key; a running gateway goes by it within a second. Only what a flag names is changed.
 func (c *keysSetCmd) Run(ctx context.Context, std streams) error {
 	if c.policyFlags == (policyFlags{}) {
-		return errors.New("nothing is to be changed: say what with --models, --providers, --local-only, --early-headers, --limit, --limit-reset, --external-limit, --currency, --expires, --content, --class or --owner")
+		return errors.New("nothing is to be changed: say what with --models, --providers, --local-only, --early-headers, --limit, --limit-reset, --external-limit, --rpm, --tpm, --currency, --expires, --content, --class or --owner")
 	}
 	return c.with(ctx, func(k *app.Keys, cfg *config.Config) error {
 		change, err := c.change(nowIn(cfg))

@@ -27,6 +27,8 @@ type policyFlags struct {
 	Content      *string `placeholder:"WORD" help:"Whether prompts and answers may be kept where records.content is on: never, or allowed."`
 	Class        *string `placeholder:"WORD" help:"Whose requests wait behind those of other keys for a slot: batch; or interactive."`
 	External     *string `name:"external-limit" placeholder:"AMOUNT" help:"What the key may spend at external providers, in the same period; after that own slots go on. 0 is no limit."`
+	RPM          *string `name:"rpm" placeholder:"N" help:"Requests that the key may send in a minute; 0 is no limit."`
+	TPM          *string `name:"tpm" placeholder:"N" help:"Tokens, of prompts and answers, that the key may use in a minute; 0 is no limit."`
 }
 
 // change reads the flags, those of time as at an instant in the configured zone.
@@ -48,6 +50,12 @@ func (f policyFlags) change(now time.Time) (c hearth.KeyChange, err error) {
 		return c, err
 	}
 	if c.ExternalLimit, err = limit("--external-limit", f.External); err != nil {
+		return c, err
+	}
+	if c.RequestsPerMinute, err = perMinute("--rpm", f.RPM); err != nil {
+		return c, err
+	}
+	if c.TokensPerMinute, err = perMinute("--tpm", f.TPM); err != nil {
 		return c, err
 	}
 	c.LimitReset, err = period(f.LimitReset)
@@ -104,6 +112,19 @@ func limit(flag string, text *string) (*hearth.Nano, error) {
 	n, err := amount(*text)
 	if err != nil {
 		return nil, fmt.Errorf("%s %w", flag, err)
+	}
+	return &n, nil
+}
+
+// perMinute reads how many of something a key may use in a minute; nil if it is not given. An empty text is an error, as that of
+// an amount.
+func perMinute(flag string, text *string) (*int64, error) {
+	if text == nil {
+		return nil, nil
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(*text), 10, 64)
+	if err != nil || n < 0 {
+		return nil, fmt.Errorf("%s must be a whole number such as 60; 0 is no limit", flag)
 	}
 	return &n, nil
 }

@@ -12,6 +12,9 @@ const (
 	maxNames        = 200 // models or providers of one key
 	maxListed       = 200 // bytes of one of them
 	maxEarlyHeaders = time.Hour
+
+	// maxRequests and maxTokens bound the limits of a minute so that what is counted fits, see minute.
+	maxRequests, maxTokens = 1_000_000, 1_000_000_000
 )
 
 // checkPolicy checks what a key is to be allowed and returns it with each name once. Whether there are such models and
@@ -33,6 +36,12 @@ func checkPolicy(k hearth.Key) (hearth.Key, error) {
 	}
 	if k.ExternalLimit < 0 {
 		return k, hearth.Invalid("external_limit", "what a key may spend at external providers must not be negative; 0 is no limit")
+	}
+	if n := k.RequestsPerMinute; n < 0 || n > maxRequests {
+		return k, hearth.Invalid("requests_per_minute", "the requests per minute of a key must be up to %d; 0 is no limit", maxRequests)
+	}
+	if n := k.TokensPerMinute; n < 0 || n > maxTokens {
+		return k, hearth.Invalid("tokens_per_minute", "the tokens per minute of a key must be up to %d; 0 is no limit", maxTokens)
 	}
 	switch k.LimitReset {
 	case hearth.Forever, hearth.Daily, hearth.Weekly, hearth.Monthly:

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"myip.co.kr/hearth"
+	"myip.co.kr/hearth/internal/account"
 	"myip.co.kr/hearth/internal/dialect"
 	"myip.co.kr/hearth/internal/estimate"
 	"myip.co.kr/hearth/internal/ledger"
@@ -26,6 +27,7 @@ type exchange struct {
 	priced   time.Time     // when the chain was built: the price lists of that instant hold
 	waitLeft time.Duration // what all slot waits of the request together may still take
 	hold     ledger.Hold   // the money that the present attempt may cost
+	use      account.Use   // of the limits per minute of the key
 	tally    tally
 	kept     *keeping // prompt and answer, for who wants to read them later; nil = they are not kept
 	early    *early   // answers before there is a winner; nil = that is not wanted
@@ -71,6 +73,9 @@ func (r *Relay) read(w http.ResponseWriter, req *http.Request, x *exchange) (err
 	if shown := x.stamp.Shown; !shown.Rate.IsZero() {
 		x.chat.Prefs.MaxPrice = x.chat.Prefs.MaxPrice.Times(shown.Rate)
 	}
+	if err := r.admit(w, x); err != nil {
+		return err
+	}
 	if err := r.ledger.Reserve(); err != nil {
 		return err
 	}
@@ -103,6 +108,7 @@ func (r *Relay) record(x *exchange) error {
 	x.recorded = true
 	defer r.ledger.Unreserve()
 	x.unquote()
+	x.settleUse()
 	x.gen.FirstToken, x.gen.Duration, x.gen.Generating = x.watch.ToFirstToken(), x.watch.Elapsed(), x.watch.Generating()
 	err := r.ledger.Record(&x.gen)
 	x.kept.offer(err == nil)

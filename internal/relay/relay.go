@@ -12,6 +12,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"myip.co.kr/hearth"
+	"myip.co.kr/hearth/internal/account"
 	"myip.co.kr/hearth/internal/content"
 	"myip.co.kr/hearth/internal/dialect"
 	"myip.co.kr/hearth/internal/health"
@@ -55,11 +56,12 @@ type Relay struct {
 	contents *content.Log
 	log      *slog.Logger
 	done     func(*hearth.Generation)
-	bodies   *atomic.Int64 // bytes of request bodies held now, also by the relays before and after this one
-	misses   *sampler      // likewise
-	overruns *atomic.Int64 // likewise
-	followed chan struct{} // closed when a newer relay has taken over
-	next     *Relay        // which one; to be read when followed is closed
+	bodies   *atomic.Int64    // bytes of request bodies held now, also by the relays before and after this one
+	misses   *sampler         // likewise
+	overruns *atomic.Int64    // likewise
+	minutes  *account.Minutes // likewise
+	followed chan struct{}    // closed when a newer relay has taken over
+	next     *Relay           // which one; to be read when followed is closed
 }
 
 // Parts are what a Relay works with.
@@ -79,10 +81,10 @@ type Parts struct {
 
 // New makes a Relay.
 func New(o Options, p Parts) *Relay {
-	return newRelay(o, p, new(atomic.Int64), new(sampler), new(atomic.Int64))
+	return newRelay(o, p, new(atomic.Int64), new(sampler), new(atomic.Int64), new(account.Minutes))
 }
 
-func newRelay(o Options, p Parts, bodies *atomic.Int64, misses *sampler, overruns *atomic.Int64) *Relay {
+func newRelay(o Options, p Parts, bodies *atomic.Int64, misses *sampler, overruns *atomic.Int64, minutes *account.Minutes) *Relay {
 	if o.Zone == nil {
 		o.Zone = time.UTC
 	}
@@ -91,7 +93,7 @@ func newRelay(o Options, p Parts, bodies *atomic.Int64, misses *sampler, overrun
 	}
 	return &Relay{
 		opt: o, names: namesFor(o.HeaderPrefix), catalog: p.Catalog, fleet: p.Fleet, health: p.Health,
-		upstream: p.Upstream, ledger: p.Ledger, windows: p.Windows, media: p.Media, contents: p.Contents, log: p.Log, done: p.Done, bodies: bodies, misses: misses, overruns: overruns,
+		upstream: p.Upstream, ledger: p.Ledger, windows: p.Windows, media: p.Media, contents: p.Contents, log: p.Log, done: p.Done, bodies: bodies, misses: misses, overruns: overruns, minutes: minutes,
 		followed: make(chan struct{}),
 	}
 }
@@ -110,6 +112,7 @@ func (r *Relay) Name(w http.ResponseWriter) (id string) {
 func (r *Relay) Chat(w http.ResponseWriter, req *http.Request, id string, key *hearth.Key) (err error) {
 	x := r.begin(req, id, key)
 	defer r.letGo(x)
+	defer x.settleUse()
 	if err := r.read(w, req, x); err != nil {
 		return err
 	}

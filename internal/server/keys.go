@@ -39,11 +39,13 @@ type ownedKeyJSON struct {
 
 	Management    bool     `json:"is_management_key"`
 	LocalOnly     bool     `json:"local_only"`
-	Content       string   `json:"content"`        // "never": prompts and answers are not kept; else "allowed"
-	Class         string   `json:"class"`          // "interactive", or "batch": its requests wait behind all others
-	Models        []string `json:"models"`         // empty = all
-	Providers     []string `json:"providers"`      // empty = all
-	ShownCurrency *string  `json:"shown_currency"` // in which the key itself sees amounts, null = as configured
+	Content       string   `json:"content"`             // "never": prompts and answers are not kept; else "allowed"
+	Class         string   `json:"class"`               // "interactive", or "batch": its requests wait behind all others
+	Models        []string `json:"models"`              // empty = all
+	Providers     []string `json:"providers"`           // empty = all
+	ShownCurrency *string  `json:"shown_currency"`      // in which the key itself sees amounts, null = as configured
+	Requests      *int64   `json:"requests_per_minute"` // null = no limit
+	Tokens        *int64   `json:"tokens_per_minute"`   // likewise
 }
 
 func (s *Server) ownedKeyJSON(k *hearth.Key, shown hearth.Money) ownedKeyJSON {
@@ -51,7 +53,16 @@ func (s *Server) ownedKeyJSON(k *hearth.Key, shown hearth.Money) ownedKeyJSON {
 		Hash: k.Hash.String(), Name: k.Name, Label: k.Label, Disabled: k.Disabled, usageJSON: s.usage(k, shown),
 		CreatedAt: k.CreatedAt, UpdatedAt: orNullTime(k.UpdatedAt), Workspace: workspace, Management: k.Admin, LocalOnly: k.LocalOnly, Content: contentWord(k.NoContent), Class: k.Class.String(),
 		Models: append([]string{}, k.Models...), Providers: append([]string{}, k.Providers...), ShownCurrency: orNull(k.Currency),
+		Requests: orNoLimit(k.RequestsPerMinute), Tokens: orNoLimit(k.TokensPerMinute),
 	}
+}
+
+// orNoLimit is a limit, nil if there is none.
+func orNoLimit(n int64) *int64 {
+	if n <= 0 {
+		return nil
+	}
+	return &n
 }
 
 // The words for whether prompts and answers of a key may be kept.

@@ -33,6 +33,8 @@ type keyBody struct {
 	LocalOnly     jsontext.Value `json:"local_only"`
 	Content       jsontext.Value `json:"content"`
 	Class         jsontext.Value `json:"class"`
+	Requests      jsontext.Value `json:"requests_per_minute"`
+	Tokens        jsontext.Value `json:"tokens_per_minute"`
 	Models        jsontext.Value `json:"models"`
 	Providers     jsontext.Value `json:"providers"`
 }
@@ -79,6 +81,10 @@ func (b *keyBody) change(cat *hearth.Catalog, in hearth.Money) (c hearth.KeyChan
 	c.NoContent, err = optional(b.Content, "content", never)
 	note(err)
 	c.Class, err = optional(b.Class, "class", class)
+	note(err)
+	c.RequestsPerMinute, err = optional(b.Requests, "requests_per_minute", perMinute)
+	note(err)
+	c.TokensPerMinute, err = optional(b.Tokens, "tokens_per_minute", perMinute)
 	note(err)
 	c.LimitReset, err = optional(b.LimitReset, "limit_reset", period)
 	note(err)
@@ -131,6 +137,17 @@ func class(param string, v jsontext.Value) (hearth.Class, error) {
 		return hearth.Interactive, nil
 	}
 	return "", hearth.Invalid(param, "%s must be %s or %s", param, hearth.Interactive, hearth.Batch)
+}
+
+// perMinute reads how many of something a key may use in a minute; null is no limit.
+func perMinute(param string, v jsontext.Value) (n int64, err error) {
+	if v.Kind() == 'n' {
+		return 0, nil
+	}
+	if v.Kind() != '0' || json.Unmarshal(v, &n) != nil || n < 1 {
+		return 0, hearth.Invalid(param, "%s must be an integer from 1 on, or null for no limit", param)
+	}
+	return n, nil
 }
 
 // optional reads a member of a body, nil if it is not there.

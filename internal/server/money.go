@@ -84,11 +84,24 @@ type keyJSON struct {
 	Providers []string `json:"providers"` // empty = all
 }
 
-// rateLimitJSON is kept for clients that read it. It never says anything.
+// rateLimitJSON is what the key may send in a minute. For a key without such a limit it is kept for clients that read it.
 type rateLimitJSON struct {
-	Requests int    `json:"requests"`
+	Requests int64  `json:"requests"` // -1 = any number
+	Tokens   *int64 `json:"tokens,omitempty"`
 	Interval string `json:"interval"`
 	Note     string `json:"note"`
+}
+
+func rateLimit(k *hearth.Key) rateLimitJSON {
+	requests, tokens := orNoLimit(k.RequestsPerMinute), orNoLimit(k.TokensPerMinute)
+	if requests == nil && tokens == nil {
+		return rateLimitJSON{Requests: -1, Interval: "10s", Note: "This field is deprecated and safe to ignore."}
+	}
+	j := rateLimitJSON{Requests: -1, Tokens: tokens, Interval: "1m", Note: "What this key may use in a minute. It comes back evenly: a half of it in half a minute."}
+	if requests != nil {
+		j.Requests = *requests
+	}
+	return j
 }
 
 func (s *Server) key(w http.ResponseWriter, r *http.Request) error {
@@ -100,7 +113,7 @@ func (s *Server) key(w http.ResponseWriter, r *http.Request) error {
 		Data keyJSON `json:"data"`
 	}{keyJSON{
 		Label: k.Label, usageJSON: s.usage(k, s.Catalog.Money(k)), Management: k.Admin, Provisioning: k.Admin,
-		RateLimit: rateLimitJSON{-1, "10s", "This field is deprecated and safe to ignore."},
+		RateLimit: rateLimit(k),
 		Name:      k.Name, LocalOnly: k.LocalOnly, Models: append([]string{}, k.Models...), Providers: append([]string{}, k.Providers...),
 	}})
 }
