@@ -11,5 +11,5 @@ const askable = true
 func silent(fd uintptr) bool {
 	var b [1]byte
 	_, err := syscall.Read(int(fd), b[:])
-	return err == syscall.EAGAIN //nolint:errorlint // the bare system call: it is not wrapped
+	return err == syscall.EAGAIN
 }
