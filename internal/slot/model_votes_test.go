@@ -73,7 +73,7 @@ func (m *model) voted(slot int) bool {
 // stopFor holds the stop of an engine that might go on against whom it is stopped for.
 func (m *model) stopFor(e *engineModel) {
 	p := m.st.slots[e.slot]
-	if !e.ready || e.stale || e.slept || e.other || m.barred(e.slot) || m.closing || p.evicted || p.IdleSleep > 0 || !e.cut.IsZero() {
+	if !e.ready || e.stale || e.slept || e.other || m.barred(e.slot) || m.closing || p.evicted || !e.cut.IsZero() {
 		return
 	}
 	for _, w := range m.waiting {
@@ -88,9 +88,14 @@ func (m *model) stopFor(e *engineModel) {
 			return
 		case m.voted(slot):
 			m.owed[slot] = true
-			m.pays(slot, e)
+			if p.IdleSleep == 0 {
+				m.pays(slot, e)
+			}
 			return
 		}
+	}
+	if p.IdleSleep > 0 {
+		return // it may have been idle for long enough
 	}
 	m.t.Fatalf("the engine of slot %d is stopped for nobody", e.slot)
 }
