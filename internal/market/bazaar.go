@@ -57,8 +57,8 @@ type buyer interface {
 	sent(a *Arrival, q *try, now float64) (ok bool)
 	first(q *try, now float64)
 	ended(a *Arrival, q *try, e ending, badCalls bool, cost, now float64)
-	// priced tells of a new price list of an endpoint.
-	priced(endpoint int, l Listing, now float64) error
+	// listed tells of new price lists, and of new endpoints behind those known.
+	listed(list []Listing, now float64) error
 	// beat is called every quarter of a second.
 	beat(now float64)
 }
@@ -119,6 +119,7 @@ type place struct {
 type bazaar struct {
 	chance   chance
 	places   []*place
+	known    int // of places, the first so many; the others are not there yet
 	arrivals []Arrival
 	script   []change
 	buyer    buyer
@@ -351,7 +352,7 @@ func (p *place) lookup(c chance, a *Arrival, q *try, now float64) (cached int) {
 
 // newBazaar makes the market behind lists for arrivals; tight is how scarce room is, 1 = as in a market in balance.
 func newBazaar(seed uint64, list []Listing, arrivals []Arrival, seconds, tight float64) *bazaar {
-	w := &bazaar{chance: chance(mix(seed ^ 0x6d61726b6574)), arrivals: arrivals, end: seconds}
+	w := &bazaar{chance: chance(mix(seed ^ 0x6d61726b6574)), arrivals: arrivals, end: seconds, known: len(list)}
 	in, out := means(arrivals)
 	demand := float64(len(arrivals)) / max(seconds, 1)
 	total := 0.0

@@ -1,8 +1,6 @@
 package market
 
 import (
-	"slices"
-
 	"myip.co.kr/hearth"
 	"myip.co.kr/hearth/internal/routing"
 )
@@ -15,7 +13,6 @@ type routed struct {
 	*gateway
 	router *routing.Router
 	seed   uint64
-	list   []Listing
 	o      routing.Options
 	asks   []bought // by arrival
 	tier   []hearth.Candidate
@@ -31,7 +28,7 @@ func newRouted(list []Listing, arrivals int, seed uint64, o routing.Options) (bu
 	if err != nil {
 		return nil, err
 	}
-	p := &routed{gateway: g, router: routing.NewRouter(g.catalog, o, opening), seed: seed, o: o, list: slices.Clone(list), asks: make([]bought, arrivals)}
+	p := &routed{gateway: g, router: routing.NewRouter(g.catalog, o, opening), seed: seed, o: o, asks: make([]bought, arrivals)}
 	g.view = func(now float64) []hearth.EndpointHealth { return p.router.Health(p.health.View(), at(now)) }
 	g.rank = func(a *Arrival, id int, tier []hearth.Candidate, now float64) {
 		k := &p.asks[id]
@@ -96,10 +93,9 @@ func (p *routed) ended(a *Arrival, q *try, e ending, bad bool, cost, now float64
 
 func (p *routed) beat(now float64) { p.router.Refresh(at(now)) }
 
-func (p *routed) priced(endpoint int, l Listing, now float64) error {
+func (p *routed) listed(list []Listing, now float64) error {
 	was := p.catalog
-	p.list[endpoint] = l
-	if err := p.reload(p.list); err != nil {
+	if err := p.reload(list); err != nil {
 		return err
 	}
 	p.router = p.router.Next(p.catalog, p.catalog.From(was), p.o, at(now))

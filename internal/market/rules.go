@@ -9,12 +9,14 @@ import (
 	"myip.co.kr/hearth"
 )
 
-// plain are the policies that routing is compared with. Each orders a tier by a number, the least first.
+// rule is one of the policies that routing is compared with. Each orders a tier by a number, the least first.
 type rule struct {
 	*gateway
 	list []Listing
 	r    *rand.Rand
 	ends []seen
+	// heedless: it sends requests to endpoints that are out, too.
+	heedless bool
 }
 
 // seen is what a plain policy has measured of an endpoint.
@@ -49,12 +51,14 @@ func newRule(name string, list []Listing, seed uint64) (buyer, error) {
 		ByPrice: p.byPrice, PriceCooldown: p.byPrice, InverseSquare: p.inverseSquare, LeastLatency: p.leastLatency,
 		P2CEWMA: p.p2c, Prequal: p.prequal, Random: p.random,
 	}[name]
-	if name == ByPrice || name == Random {
-		healthy := make([]hearth.EndpointHealth, len(list))
-		g.view = func(float64) []hearth.EndpointHealth { return healthy }
+	if p.heedless = name == ByPrice || name == Random; p.heedless {
+		g.view = func(float64) []hearth.EndpointHealth { return make([]hearth.EndpointHealth, len(p.list)) }
 	}
-	keys := make([]float64, len(list))
+	var keys []float64
 	g.rank = func(a *Arrival, _ int, tier []hearth.Candidate, now float64) {
+		if len(keys) != len(p.list) {
+			keys = make([]float64, len(p.list))
+		}
 		by(a, keys, now)
 		slices.SortStableFunc(tier, func(a, b hearth.Candidate) int { return cmp.Compare(keys[a.Endpoint.Index], keys[b.Endpoint.Index]) })
 	}
@@ -133,10 +137,8 @@ func (p *rule) sample(keys []float64, n int, of func(int) float64) {
 }
 
 func (p *rule) sent(a *Arrival, q *try, now float64) bool {
-	if !p.gateway.sent(a, q, now) {
-		if &p.view(now)[0] == &p.health.View()[0] {
-			return false
-		}
+	if !p.gateway.sent(a, q, now) && !p.heedless {
+		return false
 	}
 	p.ends[q.endpoint].inflight++
 	return true
@@ -169,7 +171,10 @@ func (p *rule) ended(a *Arrival, q *try, e ending, bad bool, cost, now float64) 
 	}
 }
 
-func (p *rule) priced(endpoint int, l Listing, _ float64) error {
-	p.list[endpoint] = l
-	return p.reload(p.list)
+func (p *rule) listed(list []Listing, _ float64) error {
+	p.list = slices.Clone(list)
+	for len(p.ends) < len(list) {
+		p.ends = append(p.ends, seen{failedAt: math.Inf(-1)})
+	}
+	return p.reload(list)
 }

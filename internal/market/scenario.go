@@ -1,6 +1,7 @@
 package market
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
@@ -73,15 +74,21 @@ func (s *Scenario) arrange(w *bazaar, list []Listing) {
 		l.In, l.Out, l.Cache, l.Uptime = cheapest(list)*0.5, cheapest(list)*1.5, cheapest(list)*0.1, 0.9
 		t.Listing, t.room, t.queue, t.errors = *l, max(t.room, 1.5*total), int(0.1*total), 0.06
 	}
-	if s.Newcomer {
-		w.places[len(list)-1].forcedOutage = episode{until: half, size: 1}
+	if s.Newcomer && len(list) > 1 {
+		w.known = len(list) - 1
+		w.script = append(w.script, change{half, func(w *bazaar) error {
+			w.known = len(list)
+			return w.buyer.listed(list, w.now)
+		}})
 	}
 	if s.PriceCut {
-		dear := len(list) - 1
+		least := cheapest(list)
 		w.script = append(w.script, change{half, func(w *bazaar) error {
-			p := w.places[dear]
-			p.In, p.Out, p.Cache = cheapest(list)*0.5, cheapest(list)*1.5, cheapest(list)*0.1
-			return w.buyer.priced(dear, p.Listing, w.now)
+			dear := slices.MaxFunc(list, func(a, b Listing) int { return cmp.Compare(a.blended(), b.blended()) })
+			i := slices.Index(list, dear)
+			list[i].In, list[i].Out, list[i].Cache = least*0.5, least*1.5, least*0.1
+			w.places[i].Listing = list[i]
+			return w.buyer.listed(list, w.now)
 		}})
 	}
 }
@@ -97,7 +104,7 @@ func cheapest(list []Listing) float64 {
 
 func (w *bazaar) play(ctx context.Context, list []Listing, name string, seed uint64, o routing.Options) (Figures, error) {
 	w.tally = newTally(list, w.arrivals, w.end)
-	p, err := newBuyer(name, list, len(w.arrivals), seed, o)
+	p, err := newBuyer(name, list[:w.known], len(w.arrivals), seed, o)
 	if err != nil {
 		return Figures{}, err
 	}

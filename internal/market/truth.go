@@ -44,7 +44,8 @@ func (e episode) on(now float64) float64 {
 // truth is what an endpoint is really like at each moment. It changes with time alone.
 type truth struct {
 	Listing
-	r *rand.Rand
+	r    *rand.Rand
+	calm bool // nothing changes but by a script
 
 	fixed, prefill float64 // seconds; tokens per second
 	room           float64 // requests at once, when nobody else is there
@@ -98,6 +99,9 @@ func pick(r *rand.Rand, values, shares []float64) float64 {
 
 // advance draws the next tick.
 func (t *truth) advance(now float64) {
+	if t.calm {
+		return
+	}
 	t.drift = wander(t.r, t.drift, driftSpread, driftMemory)
 	t.other = wander(t.r, t.other, otherSpread, otherMemory)
 	begin := func(e *episode, perHour, least, most float64, size func() float64) {
