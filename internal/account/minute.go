@@ -206,3 +206,13 @@ func tooMany(tokens, limit int64) error {
 	return hearth.Errorf(hearth.ErrPayloadTooLarge, "this request may use about %d tokens, its prompt and the most it lets the answer have together, and this API key "+
 		"may use %d in a whole minute: no waiting helps. Shorten the prompt, lower max_tokens, or ask the operator for more (hearth keys set KEY --tpm N)", tokens, limit)
 }
+
+// Pending is how many admitted requests are not settled yet.
+func (l *Minutes) Pending() (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, m := range l.by {
+		n += m.live
+	}
+	return n
+}

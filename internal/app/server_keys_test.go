@@ -124,8 +124,12 @@ func TestKeys(t *testing.T) {
 	if slices.Contains(w.keyNames(t, ""), "old") || !slices.Contains(w.keyNames(t, "?include_disabled=true"), "old") {
 		t.Error("a disabled key is listed when asked for, and only then")
 	}
-	w.keys(t, "PATCH", "/"+hash, `{"disabled":false,"models":null,"providers":[],"local_only":true,"content":"never","class":"batch","limit_reset":null,"expires_at":null,"external_limit":null,"shown_currency":null}`, 200).says(t, "opened",
-		map[string]string{"disabled": "false", "models": "[]", "providers": "[]", "local_only": "true", "content": `"never"`, "class": `"batch"`, "limit_reset": "null", "expires_at": "null", "external_limit": "null", "shown_currency": "null", "name": `"old"`})
+	w.keys(t, "PATCH", "/"+hash, `{"disabled":false,"models":null,"providers":[],"local_only":true,"content":"never","class":"batch","limit_reset":null,"expires_at":null,"external_limit":null,"shown_currency":null,"requests_per_minute":7,"tokens_per_minute":9000}`, 200).says(t, "opened",
+		map[string]string{"disabled": "false", "models": "[]", "providers": "[]", "local_only": "true", "content": `"never"`, "class": `"batch"`, "limit_reset": "null", "expires_at": "null", "external_limit": "null", "shown_currency": "null", "name": `"old"`, "requests_per_minute": "7", "tokens_per_minute": "9000"})
+	if k := w.get(t, "/key", made.Key); !strings.HasPrefix(string(k["rate_limit"]), `{"requests":7,"tokens":9000,"interval":"1m","note":`) {
+		t.Errorf("the key itself sees the limits %s", k["rate_limit"])
+	}
+	w.keys(t, "PATCH", "/"+hash, `{"requests_per_minute":null}`, 200).says(t, "with tokens only", map[string]string{"requests_per_minute": "null", "tokens_per_minute": "9000"})
 	chat(404)
 
 	// A key that was used is kept out of sight, for what was recorded of it; one that was not leaves nothing.
@@ -270,8 +274,11 @@ func TestKeys_Refused(t *testing.T) {
 		`{"name":"a","x":{"y":1,"y":2}}`: "must be a JSON object",
 		`{"name":5}`:                     "name must be a string", `{"name":null}`: "a key needs a name", `{"name":""}`: "a key needs a name", `{"name":"a\nb"}`: "printable",
 		`{"name":"a","Limit":1}`: "limit must be written in small letters", `{"name":"a","LOCAL_ONLY":true}`: "local_only must be written in small letters",
-		`{"name":"a","disabled":null}`: "disabled must be true or false", `{"name":"a","local_only":"yes"}`: "local_only must be true or false", `{"name":"a","content":true}`: "content must be never or allowed", `{"name":"a","class":"fast"}`: "class must be interactive or batch", `{"name":"a","include_byok_in_limit":1}`: "include_byok_in_limit must be",
-		`{"name":"a","limit_reset":"yearly"}`: "limit_reset must be daily, weekly, monthly, or null", `{"name":"a","limit_reset":""}`: "limit_reset must be", `{"name":"a","limit_reset":1}`: "limit_reset must be",
+		`{"name":"a","disabled":null}`: "disabled must be true or false", `{"name":"a","local_only":"yes"}`: "local_only must be true or false", `{"name":"a","content":true}`: "content must be never or allowed", `{"name":"a","class":"fast"}`: "class must be interactive or batch",
+		`{"name":"a","requests_per_minute":0}`: "requests_per_minute must be an integer from 1 on", `{"name":"a","requests_per_minute":1.5}`: "must be an integer", `{"name":"a","tokens_per_minute":"9"}`: "tokens_per_minute must be an integer",
+		`{"name":"a","tokens_per_minute":-1}`: "must be an integer", `{"name":"a","requests_per_minute":1000001}`: "up to 1000000", `{"name":"a","tokens_per_minute":1e99}`: "must be an integer", `{"name":"a","RequestS_per_minute":1}`: "small letters",
+		`{"name":"a","include_byok_in_limit":1}`: "include_byok_in_limit must be",
+		`{"name":"a","limit_reset":"yearly"}`:    "limit_reset must be daily, weekly, monthly, or null", `{"name":"a","limit_reset":""}`: "limit_reset must be", `{"name":"a","limit_reset":1}`: "limit_reset must be",
 		`{"name":"a","expires_at":"2099-12-31T23:59:59+09:00"}`: "expires_at must be a time in UTC", `{"name":"a","expires_at":"2099-12-31"}`: "expires_at must be a time in UTC",
 		`{"name":"a","expires_at":"2099-12-31T23:59Z"}`: "expires_at must be a time in UTC", `{"name":"a","expires_at":4102444799}`: "expires_at must be a time in UTC",
 		`{"name":"a","expires_at":""}`: "expires_at must be a time in UTC", `{"name":"a","expires_at":"0001-01-01T00:00:00Z"}`: "expires_at must be a time in UTC",

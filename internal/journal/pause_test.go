@@ -48,14 +48,14 @@ func TestReserve_PausesWhileTheDiskFails(t *testing.T) {
 					t.Errorf("%d tries in one instant", tries)
 				}
 				for range 10_000 {
-					time.Sleep(time.Millisecond)
+					<-time.After(time.Millisecond)
 					try()
 				}
 				if tries < 10 || tries > 20 {
 					t.Errorf("%d tries in ten seconds", tries)
 				}
 				disk.set(func() { disk.syncErr, disk.space, disk.allocates = nil, -1, nil })
-				time.Sleep(reserveRetryMax)
+				<-time.After(reserveRetryMax)
 				if !try() || !try() {
 					t.Error("no space on a disk that is well again")
 				}

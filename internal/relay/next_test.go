@@ -29,7 +29,7 @@ func (s *scene) follow(currency string, o Options, parts ...part) {
 	s.relay.Follow(next)
 	s.relay.upstream.Retire(up)
 	s.t.Cleanup(up.Close)
-	if next.bodies != s.relay.bodies || next.misses != s.relay.misses || next.overruns != s.relay.overruns {
+	if next.bodies != s.relay.bodies || next.misses != s.relay.misses || next.overruns != s.relay.overruns || next.minutes != s.relay.minutes {
 		s.t.Error("what the process holds of bodies, or what it counts, is counted twice")
 	}
 }

@@ -83,6 +83,7 @@ func (s *script) play(t *testing.T) (wrong []string) {
 		parts = append(parts, moods[m].part())
 	}
 	sc := stage(t, s.o, parts...)
+	sc.key.RequestsPerMinute, sc.key.TokensPerMinute = 1_000_000, 1_000_000_000
 	ended := make(chan asked)
 	for _, q := range s.requests {
 		ctx, end := context.WithCancelCause(t.Context())
@@ -116,6 +117,9 @@ func (s *script) play(t *testing.T) (wrong []string) {
 		}
 	}
 	sc.calm()
+	if n := sc.relay.minutes.Pending(); n != 0 {
+		complain("the tokens of %d requests are still held", n)
+	}
 	sc.must(sc.ledger.Close(context.Background())) // else it tidies up every few seconds of the hour
 	<-time.After(time.Hour)                        // probes are void by then, but for permits that are never void: none
 	sc.permitsBack()
