@@ -33,6 +33,10 @@ type slotRow struct {
 	Concurrency int        `json:"concurrency"`
 	Queue       int        `json:"queue"`
 	LoadRest    float64    `json:"load_rest_seconds"`
+	Votes       int        `json:"votes"`
+	TurnSince   *time.Time `json:"turn_since"`
+	Next        bool       `json:"next_turn"`
+	NextWhy     string     `json:"next_why"`
 	Disabled    bool       `json:"disabled"`
 	Drained     bool       `json:"drained"`
 	PausedUntil *time.Time `json:"paused_until"`
@@ -123,11 +127,34 @@ func (s *slotRow) colour() string {
 }
 
 // note is what an operator should know of the slot.
-func (s *slotRow) note() string {
+func (s *slotRow) note(now time.Time) string {
+	wrong := s.Warning
 	if n := len(s.History); s.State == "failed" || s.State == "unknown" || n > 0 && s.History[n-1].Outcome == "failed" && s.State != "ready" {
-		return safe(cmp.Or(s.LastError, s.Warning))
+		wrong = cmp.Or(s.LastError, s.Warning)
 	}
-	return safe(s.Warning)
+	turn := s.turn(now)
+	if wrong != "" && turn != "" {
+		wrong += "; "
+	}
+	return safe(wrong + turn)
+}
+
+// turn is how the slot stands with the others of its node, "" = there is nothing to say.
+func (s *slotRow) turn(now time.Time) string {
+	var parts []string
+	if s.TurnSince != nil {
+		parts = append(parts, "another model has been waited for for "+lasted(now.Sub(*s.TurnSince)))
+	}
+	if s.Next {
+		parts = append(parts, "its turn is next: "+s.NextWhy)
+	}
+	switch {
+	case s.Votes == 1:
+		parts = append(parts, "1 vote")
+	case s.Votes > 1:
+		parts = append(parts, fmt.Sprintf("%d votes", s.Votes))
+	}
+	return strings.Join(parts, "; ")
 }
 
 // since is for how long the slot has been in its state.
@@ -210,7 +237,7 @@ func (s screen) table(w io.Writer, list *slotList, now time.Time) {
 		r := &list.Data[i]
 		rows = append(rows, []string{
 			safe(r.Node), safe(r.Slot), safe(r.Model), r.word(now), r.since(now), fmt.Sprintf("%d/%d", r.Inflight, r.Concurrency),
-			fmt.Sprint(r.Waiting), secondsOrNot(r.Learned.Load), fmt.Sprint(r.Learned.Served), r.note(),
+			fmt.Sprint(r.Waiting), secondsOrNot(r.Learned.Load), fmt.Sprint(r.Learned.Served), r.note(now),
 		})
 	}
 	widths := make([]int, len(rows[0]))
@@ -261,6 +288,9 @@ func (s screen) slot(w io.Writer, r *slotRow, now time.Time) {
 	fmt.Fprintf(w, "%s on %s: %s\n", safe(r.Slot), safe(r.Node), safe(r.Model))
 	line("state", "%s for %s", s.paint(r.colour(), r.word(now)), r.since(now))
 	line("requests", "%d of %d in the engine, %d waiting, room for %d", r.Inflight, r.Concurrency, r.Waiting, r.Queue)
+	if turn := r.turn(now); turn != "" {
+		line("turn", "%s", safe(turn))
+	}
 	line("engine", "%s", r.engine())
 	line("learned", "loads in %s, stops in %s; %d came up, %d served",
 		secondsOrNot(r.Learned.Load), secondsOrNot(r.Learned.Stop), r.Learned.Loads, r.Learned.Served)

@@ -92,6 +92,16 @@ func TestSlots_Table(t *testing.T) {
 			oneSlot("asleep", `,"last_error":"out of memory","history":[{"outcome":"ready"},{"outcome":"failed"}]`),
 			"NODE   SLOT   MODEL         STATE   FOR    BUSY  WAITING  LOAD  SERVED  NOTE\ngpu-1  gemma  google/gemma  asleep  1h30m  0/4   0        -     0       out of memory\n",
 		},
+		"a turn that is limited": {
+			oneSlot("ready", `,"turn_since":`+ago(4500*time.Millisecond)),
+			"NODE   SLOT   MODEL         STATE  FOR    BUSY  WAITING  LOAD  SERVED  NOTE\n" +
+				"gpu-1  gemma  google/gemma  ready  1h30m  0/4   0        -     0       another model has been waited for for 4s\n",
+		},
+		"who is next, with a warning": {
+			oneSlot("asleep", `,"waiting":2,"votes":3,"next_turn":true,"next_why":"it\u001b runs out","warning":"odd"`),
+			"NODE   SLOT   MODEL         STATE   FOR    BUSY  WAITING  LOAD  SERVED  NOTE\n" +
+				"gpu-1  gemma  google/gemma  asleep  1h30m  0/4   2        -     0       odd; its turn is next: it? runs out; 3 votes\n",
+		},
 		"what would steer a terminal": {
 			oneSlot("failed", `,"last_error":"\u001b[2Jx\u009b1m\r\nroot#\u202e"`),
 			"NODE   SLOT   MODEL         STATE   FOR    BUSY  WAITING  LOAD  SERVED  NOTE\ngpu-1  gemma  google/gemma  failed  1h30m  0/4   0        -     0       ?[2Jx?1m??root#?\n",

@@ -34,6 +34,10 @@ type slotJSON struct {
 	LoadRest    float64     `json:"load_rest_seconds"`
 	WaitRest    float64     `json:"wait_rest_seconds"` // predicted, of a request that comes now
 	OtherBusy   bool        `json:"other_model"`       // another model holds the node
+	Votes       int         `json:"votes"`             // requests that went elsewhere, for waiting was hopeless, and may start it yet
+	TurnSince   *time.Time  `json:"turn_since"`        // its turn is limited since then, because another model is waited for
+	Next        bool        `json:"next_turn"`         // its turn comes next on the node
+	NextWhy     string      `json:"next_why,omitzero"` // why it does
 	Disabled    bool        `json:"disabled"`
 	Drained     bool        `json:"drained"`
 	PausedUntil *time.Time  `json:"paused_until"`
@@ -187,6 +191,7 @@ func slotOf(conf *hearth.Slot, v hearth.SlotView) slotJSON {
 		Slot: conf.Name, Node: conf.Node.Name, Devices: conf.Devices, Memory: conf.Memory, Companion: conf.Companion, Driver: conf.Driver, Engine: conf.Engine, Remote: conf.Node.Remote != nil,
 		State: stateOf(v), Status: v.Status(), Since: orNullTime(v.Since), Inflight: v.Inflight, Waiting: v.Waiting,
 		Concurrency: concurrency(conf, v), Queue: conf.Queue, LoadRest: seconds(v.LoadRest), WaitRest: seconds(v.WaitRest), OtherBusy: v.OtherBusy,
+		Votes: v.Votes, TurnSince: orNullTime(v.Turn), Next: v.Next, NextWhy: hide.text(v.NextWhy),
 		Disabled: v.Disabled, Drained: v.Drained, PausedUntil: orNullTime(v.Paused), ShutUntil: orNullTime(v.Shut), Foreign: v.Foreign,
 		Learned: learnedJSON{Load: measuredSeconds(v.LoadTime), Stop: measuredSeconds(v.StopTime), Loads: v.Loads, Served: v.Served, Times: timesOf(&v.Learned)},
 		Facts:   factsJSON{Window: orNull(v.Facts.Window), Parallel: orNull(v.Facts.Parallel), Model: orNull(v.Facts.Model)},

@@ -78,7 +78,7 @@ type yard struct {
 
 func newYard(t *testing.T) *yard {
 	t.Helper()
-	node := &hearth.Node{Name: "gpu-1", Exclusive: true}
+	node := &hearth.Node{Name: "gpu-1", Exclusive: true, Turn: 10 * time.Second}
 	c := &hearth.Catalog{Nodes: []*hearth.Node{node}}
 	for i, name := range []string{"gemma", "qwen"} {
 		c.Slots = append(c.Slots, &hearth.Slot{

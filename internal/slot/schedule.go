@@ -247,7 +247,7 @@ func (st *state) startable(p *place, now time.Time) bool {
 // wish is why a demanded slot is started.
 func (p *place) wish() string {
 	if p.first == nil {
-		return "it is to be up"
+		return NextByWish
 	}
 	return "a request waits for it"
 }

@@ -58,6 +58,13 @@ func (st *state) turnLimit(p *place) time.Time {
 	return time.Time{}
 }
 
+// Why a slot's turn comes next on its node.
+const (
+	NextByDeadline = "its oldest request runs out of time first"
+	NextByVotes    = "requests that could not wait for it have gone elsewhere"
+	NextByWish     = "it is to be up" // an order, or its hours
+)
+
 // nextWhy is why p's turn comes next, "" = it does not.
 func (st *state) nextWhy(p *place) string {
 	if p.run != 0 || !p.demanded() {
@@ -70,11 +77,11 @@ func (st *state) nextWhy(p *place) string {
 	}
 	switch {
 	case p.first != nil:
-		return "its oldest request runs out of time first"
+		return NextByDeadline
 	case p.elected:
-		return "requests that could not wait for it have gone elsewhere"
+		return NextByVotes
 	}
-	return p.wish()
+	return NextByWish
 }
 
 // quiet is when an idle slot is no longer expected to be asked for in a moment, if so many wait for it to leave: when they
