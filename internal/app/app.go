@@ -117,6 +117,8 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (a *App, err error
 	first.health, first.windows = health.NewTracker(first.catalog), routing.NewWindows(len(first.catalog.Endpoints))
 	first.media = fetcher(cfg, o.Version)
 	a.openMetrics()
+	first.router = routing.NewRouter(first.catalog, routingOptions(cfg), time.Now())
+	a.route(ctx)
 	first.relay = relay.New(a.relayOptions(first), a.relayParts(first))
 	a.Server = server.NewLive(a.server(first))
 	a.listenAdmin()
@@ -155,7 +157,7 @@ func relayOptions(cfg *config.Config) (relay.Options, error) {
 		Content:      rules,
 		HeaderPrefix: cfg.HeadersPrefix, IDPrefix: cfg.GenerationPrefix, Zone: zone,
 		MaxBody: int64(cfg.Request.MaxBody), MaxBodyTotal: int64(cfg.Request.MaxBodyTotal),
-		MaxAttempts: cfg.MaxAttempts, EarlyHeaders: cfg.EarlyHeaders, KeepAlive: cfg.KeepAlive, LastResort: cfg.Cooldown.LastResort,
+		MaxAttempts: cfg.MaxAttempts, EarlyHeaders: cfg.EarlyHeaders, KeepAlive: cfg.KeepAlive, LastResort: cfg.Cooldown.LastResort, ByCost: cfg.Routing.By == "cost",
 		ExternalLimit: ledger.Budget{Amount: external, Reset: cfg.ExternalLimit.Period()},
 	}, err
 }

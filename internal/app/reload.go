@@ -69,6 +69,7 @@ func (a *App) follow(holds *config.Config) error {
 		return err
 	}
 	next.health, next.windows = was.health.Next(next.catalog, from), was.windows.Next(from)
+	next.router = was.router.Next(next.catalog, from, routingOptions(holds), time.Now())
 	if next.media = was.media; holds.Local.MediaURLs != was.cfg.Local.MediaURLs {
 		next.media = fetcher(holds, a.o.Version)
 	}

@@ -24,6 +24,7 @@ type snapshot struct {
 	upstream *upstream.Client
 	health   *health.Tracker
 	windows  *routing.Windows
+	router   *routing.Router // nil = tiers go by price
 	media    *media.Fetcher
 	relay    *relay.Relay
 }
@@ -46,7 +47,7 @@ func (a *App) relayOptions(s *snapshot) relay.Options {
 
 func (a *App) relayParts(s *snapshot) relay.Parts {
 	return relay.Parts{
-		Catalog: s.catalog, Fleet: a.fleet, Health: s.health, Upstream: s.upstream, Ledger: a.ledger, Windows: s.windows,
+		Catalog: s.catalog, Fleet: a.fleet, Health: s.health, Upstream: s.upstream, Ledger: a.ledger, Windows: s.windows, Router: s.router,
 		Media: s.media, Contents: a.contents, Log: a.log, Done: a.metrics.Done,
 	}
 }

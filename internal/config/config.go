@@ -82,6 +82,8 @@ type Config struct {
 	Shutdown Shutdown `yaml:"shutdown"`
 	// Request bounds what a caller may send, and what answering may take.
 	Request Request `yaml:"request"`
+	// Routing says how requests are shared among external endpoints of one model and one priority.
+	Routing Routing `yaml:"routing"`
 	// Cooldown says what becomes of an endpoint that failed three times in a row and is out for 60 s.
 	Cooldown Cooldown `yaml:"cooldown"`
 	// MaxAttempts bounds how many endpoints a request may be sent to; 0 tries the whole chain. A slot that is not
@@ -169,6 +171,10 @@ type Model struct {
 	Created int `yaml:"created" default:"0" min:"0" max:"99999999999"`
 	// Input lists the kinds of input the model takes: text, image, audio, video, file.
 	Input []string `yaml:"input" default:"text" example:"[text, image]"`
+	// Kappa is the value of time of this model. Default: that under routing.
+	Kappa *decimal.Decimal `yaml:"kappa" min:"0.001" max:"100" example:"1"`
+	// MaxPremium is that of this model. Default: that under routing.
+	MaxPremium *Margin `yaml:"max_premium" min:"0%" max:"10000%" example:"10%"`
 }
 
 // Records says how the record of each request is kept.
@@ -224,6 +230,25 @@ type Request struct {
 	// MaxAnswerTotal is the memory that all answers together may hold that are not streamed; past it such requests
 	// fail with 503 overloaded. One answer may have 64 MiB.
 	MaxAnswerTotal Size `yaml:"max_answer_total" default:"256MiB" min:"64MiB" max:"64GiB"`
+}
+
+// Routing says how requests are shared among the external endpoints of a model that have the same priority. Own slots follow
+// their state, and what a caller sorts or orders itself is left as it is.
+type Routing struct {
+	// By is what such endpoints are ordered by. price: what the request is expected to cost. cost: what a good answer costs
+	// in all, with the wait for it, failed tries and broken tool calls as they are measured; those near the lowest share
+	// the traffic.
+	By string `yaml:"by" default:"price" enum:"price cost"`
+	// Kappa is the value of time: at a model's typical endpoint, waiting for an answer costs that part of its price. 1 is
+	// for people who wait, 0.05 for work in the background.
+	Kappa decimal.Decimal `yaml:"kappa" default:"0.35" min:"0.001" max:"100" example:"1"`
+	// MaxPremium bounds what the requests of a model may cost over a mix of its endpoints by price alone; 0% is no bound.
+	MaxPremium Margin `yaml:"max_premium" default:"0%" min:"0%" max:"10000%" example:"10%"`
+	// TimeValue is what an hour of waiting costs, in the billing currency, where the typical price is 0.
+	TimeValue decimal.Decimal `yaml:"time_value" default:"0.36" min:"0.000001" max:"1000000000" example:"500"`
+	// Explore is the part of a model's requests that goes to endpoints that were not tried for long, so that improvements are
+	// noticed.
+	Explore Margin `yaml:"explore" default:"3%" min:"0%" max:"50%" example:"1%"`
 }
 
 // Cooldown says what becomes of an endpoint that failed three times in a row and is out for 60 s.

@@ -89,6 +89,7 @@ var sections = []struct {
 	{"records.content", reflect.TypeFor[Content]()},
 	{"shutdown", reflect.TypeFor[Shutdown]()},
 	{"request", reflect.TypeFor[Request]()},
+	{"routing", reflect.TypeFor[Routing]()},
 	{"cooldown", reflect.TypeFor[Cooldown]()},
 }
 

@@ -48,6 +48,7 @@ func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange,
 			o.Latency, o.Message = time.Since(start), defect
 			x.gen.Attempts = append(x.gen.Attempts, o.Attempt)
 		}
+		g.try.Done(x.result(&o), time.Now())
 		g.giveBack(&o)
 	}()
 	call := upstream.Call{Stream: x.chat.Stream, Stamp: &x.stamp, MaxTokens: x.chat.MaxTokens}
@@ -64,6 +65,7 @@ func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange,
 	x.watch.Dispatch()
 	x.tally.tried++
 	sent := time.Now()
+	g.try = r.begins(x, e, sent)
 
 	opened, failure, err := r.upstream.Open(ctx, &call)
 	o.Latency = time.Since(start)
@@ -89,6 +91,7 @@ func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange,
 		o.UpstreamID, o.health = opened.Answer.UpstreamID, health.Success
 	default:
 		g.permit.Answering(time.Now())
+		g.try.First(time.Now())
 		r.pass(w, x, &o, opened)
 	}
 	x.watch.End()

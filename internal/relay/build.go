@@ -10,6 +10,7 @@ import (
 	"myip.co.kr/hearth/internal/chain"
 	"myip.co.kr/hearth/internal/dialect"
 	"myip.co.kr/hearth/internal/estimate"
+	"myip.co.kr/hearth/internal/routing"
 	"myip.co.kr/hearth/internal/slot"
 	"myip.co.kr/hearth/internal/upstream"
 )
@@ -19,6 +20,8 @@ func (r *Relay) build(req *http.Request, x *exchange) (hearth.Chain, *hearth.Err
 	q := &x.chat.Request
 	in := r.input(q, x.key, x.gen.CreatedAt)
 	x.priced = in.Now
+	x.routed.session, x.routed.opening = x.chat.Session(req.Header.Get("X-Session-Id")), x.chat.Opening()
+	r.route(&in, &x.routed, x.gen.ID)
 	ch, err := chain.Build(in)
 	for err != nil {
 		e := chain.Recount(in, ch)
@@ -96,6 +99,8 @@ type Explained struct {
 	In    chain.Input
 	Chain hearth.Chain
 	Err   *hearth.Error // what the caller would get: the chain is empty; nil = it is not
+	// Terms are what the tiers of external endpoints are ordered by, by Endpoint.Index; those that stand alone have none.
+	Terms map[int]routing.Terms
 }
 
 // Explain builds the chain that a request body would get under a key (nil = one that may do everything) from the present
@@ -109,7 +114,8 @@ func (r *Relay) Explain(raw []byte, key *hearth.Key) (Explained, error) {
 	if shown := r.catalog.Money(key); !shown.Rate.IsZero() {
 		chat.Prefs.MaxPrice = chat.Prefs.MaxPrice.Times(shown.Rate)
 	}
-	x := Explained{In: r.input(&chat.Request, key, time.Now().In(r.opt.Zone))}
+	x := Explained{In: r.input(&chat.Request, key, time.Now().In(r.opt.Zone)), Terms: map[int]routing.Terms{}}
+	r.route(&x.In, &routed{session: chat.Session(""), opening: chat.Opening(), terms: x.Terms}, "")
 	x.Chain, x.Err = chain.Build(x.In)
 	if x.Err != nil && (x.Err.Type == hearth.ErrModelNotFound || x.Err.Type == hearth.ErrInvalidRequest) {
 		return Explained{}, x.Err
@@ -124,6 +130,11 @@ func (r *Relay) rerank(x *exchange, failed hearth.Candidate, rest []hearth.Candi
 	if tierLen(failed, rest) > 1 {
 		in := r.input(&x.chat.Request, x.key, x.gen.CreatedAt)
 		in.Priced = x.priced
+		if r.router != nil && r.opt.ByCost {
+			x.routed.now, x.routed.ask.Retry = in.Now, true
+			in.Rank = func(tier []hearth.Candidate) { r.rank(&x.routed, tier) }
+			defer func() { x.routed.ask.Retry = false }()
+		}
 		chain.Rerank(in, failed, rest)
 	}
 }

@@ -29,6 +29,7 @@ type exchange struct {
 	hold     ledger.Hold   // the money that the present attempt may cost
 	use      account.Use   // of the limits per minute of the key
 	tally    tally
+	routed   routed
 	kept     *keeping // prompt and answer, for who wants to read them later; nil = they are not kept
 	early    *early   // answers before there is a winner; nil = that is not wanted
 	begun    bool     // headers of an answer went to the caller; to be asked for with took
@@ -96,6 +97,7 @@ func (x *exchange) took() bool {
 func (r *Relay) letGo(x *exchange) {
 	x.unquote()
 	x.chat = nil
+	x.routed.opening = nil
 	x.media.free(r)
 	x.body.free()
 }

@@ -56,6 +56,7 @@ func (r *Relay) anew(ctx context.Context, w http.ResponseWriter, x *exchange, un
 	x.hold.Release() // else the chain would count it against the key; and it may be of another currency
 	in := r.input(&x.chat.Request, x.key, x.gen.CreatedAt)
 	x.priced = in.Now
+	r.route(&in, &x.routed, x.gen.ID)
 	ch, err := chain.Build(in)
 	rest := slices.DeleteFunc(ch.Candidates, func(c hearth.Candidate) bool {
 		return slices.ContainsFunc(x.gen.Attempts, func(a hearth.Attempt) bool { return a.Endpoint == c.Endpoint.ID && a.Skip == "" })

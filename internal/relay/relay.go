@@ -35,6 +35,7 @@ type Options struct {
 	MaxAttempts  int            // candidates that are tried at most, skipped ones not counted; 0 = all
 	EarlyHeaders time.Duration  // a stream without a winner by then gets its headers and comments; 0 = never, a key may say otherwise
 	KeepAlive    time.Duration  // between two comments of a silent stream; 0 = 10 s
+	ByCost       bool           // tiers of external endpoints are ordered by routing cost, else by price
 	LastResort   bool           // endpoints in cooldown are tried behind everything else of their tier
 	// ExternalLimit bounds what all keys together spend at external providers.
 	ExternalLimit ledger.Budget
@@ -52,6 +53,7 @@ type Relay struct {
 	upstream *upstream.Client
 	ledger   *ledger.Ledger
 	windows  *routing.Windows
+	router   *routing.Router
 	media    *media.Fetcher
 	contents *content.Log
 	log      *slog.Logger
@@ -72,6 +74,7 @@ type Parts struct {
 	Upstream *upstream.Client
 	Ledger   *ledger.Ledger
 	Windows  *routing.Windows // nil: nothing is measured
+	Router   *routing.Router  // orders tiers of external endpoints; nil: they go by price
 	Media    *media.Fetcher   // nil: no engine of the house gets a request with media behind web addresses
 	Contents *content.Log     // where prompts and answers are kept; nil = they are not
 	Log      *slog.Logger
@@ -93,7 +96,7 @@ func newRelay(o Options, p Parts, bodies *atomic.Int64, misses *sampler, overrun
 	}
 	return &Relay{
 		opt: o, names: namesFor(o.HeaderPrefix), catalog: p.Catalog, fleet: p.Fleet, health: p.Health,
-		upstream: p.Upstream, ledger: p.Ledger, windows: p.Windows, media: p.Media, contents: p.Contents, log: p.Log, done: p.Done, bodies: bodies, misses: misses, overruns: overruns, minutes: minutes,
+		upstream: p.Upstream, ledger: p.Ledger, windows: p.Windows, router: p.Router, media: p.Media, contents: p.Contents, log: p.Log, done: p.Done, bodies: bodies, misses: misses, overruns: overruns, minutes: minutes,
 		followed: make(chan struct{}),
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"myip.co.kr/hearth"
 	"myip.co.kr/hearth/internal/health"
+	"myip.co.kr/hearth/internal/routing"
 	"myip.co.kr/hearth/internal/slot"
 )
 
@@ -14,7 +15,8 @@ import (
 type grant struct {
 	lease  *slot.Lease // nil = the endpoint has no slot
 	permit health.Permit
-	count  func() // adds the failure to what is measured of the endpoint; nil = there is nothing to add
+	try    routing.Try // what the router is told
+	count  func()      // adds the failure to what is measured of the endpoint; nil = there is nothing to add
 }
 
 // together is how many of the first candidates share one wait: slots of one node.

@@ -39,8 +39,9 @@ type Candidate struct {
 	MaxTokens    int       `json:"max_tokens,omitzero"` // what the output cap is lowered to for this endpoint
 	Share        *float64  `json:"share"`               // of its tier's traffic, null = the order is not drawn
 	Cost         Cost      `json:"cost"`
-	Speed        *Speed    `json:"speed"`  // of the last 5 minutes, null = nothing was measured
-	Reason       string    `json:"reason"` // why it stands where it stands
+	Routing      *Routing  `json:"routing,omitempty"` // what its tier is ordered by, if that is routing cost
+	Speed        *Speed    `json:"speed"`             // of the last 5 minutes, null = nothing was measured
+	Reason       string    `json:"reason"`            // why it stands where it stands
 }
 
 // Cost is the price list of a candidate, per 1M tokens, and what this request is expected to cost there, all in the
@@ -53,6 +54,30 @@ type Cost struct {
 	// The tokens that the expectation is for: the estimate with its images, and the output cap or what is usual.
 	PromptTokens     int `json:"prompt_tokens"`
 	CompletionTokens int `json:"completion_tokens"`
+}
+
+// Routing is the routing cost of a candidate by its terms, each per good answer and in the billing currency, and what it is
+// made of.
+type Routing struct {
+	Price    float64 `json:"price"`         // what it charges, with its cache hits
+	Wait     float64 `json:"wait"`          // for the first token; such a second counts double
+	Decode   float64 `json:"decode"`        // for the rest of the answer
+	Failed   float64 `json:"failed_tries"`  // failed tries and rate limits
+	Quality  float64 `json:"quality"`       // broken tool calls
+	Total    float64 `json:"total"`         // what the tier is ordered by
+	TTFT     float64 `json:"ttft_seconds"`  // as expected
+	Rest     float64 `json:"rest_seconds"`  // from there to the end of the answer
+	Cached   float64 `json:"cached_tokens"` // as expected
+	Tries    float64 `json:"tries"`         // per good answer
+	InFlight int     `json:"in_flight"`
+	Cap      float64 `json:"cap,omitzero"`  // of requests under way, learned from rate limits
+	Knee     float64 `json:"knee,omitzero"` // of requests that are served at once, learned from waits
+	Errors   float64 `json:"error_rate"`    // 0 to 1
+	Limits   float64 `json:"rate_429"`      // likewise
+	BadTools float64 `json:"bad_tool_rate"` // likewise
+	State    string  `json:"state"`         // closed, cooling, open or half_open
+	Flagged  bool    `json:"flagged"`       // for its quality
+	New      bool    `json:"new"`           // nothing was measured: these are the typical figures of the model
 }
 
 // Refusal is the error of a chain without candidates.
@@ -116,6 +141,14 @@ func (s *Server) candidate(x *relay.Explained, c hearth.Candidate) Candidate {
 		Model: e.Model.ID, ProviderSlug: e.Provider.Slug, Provider: e.Provider.Name, Endpoint: e.ID, Priority: e.Priority,
 		Local: e.Local(), Context: orNull(e.Context), MaxTokens: c.MaxTokens, Reason: c.Reason,
 		Cost: s.expected(&x.In, c), Speed: speedOf(e, x.In.Views.Speeds, x.In.Now),
+	}
+	if t, ok := x.Terms[e.Index]; ok {
+		j.Share = &t.Share
+		j.Routing = &Routing{
+			Price: t.Price, Wait: t.Wait, Decode: t.Decode, Failed: t.Failed, Quality: t.Quality, Total: t.R, TTFT: t.TTFT, Rest: t.Rest,
+			Cached: t.Cached, Tries: t.Tries, InFlight: t.InFlight, Cap: t.Cap, Knee: t.Knee, Errors: t.Errors, Limits: t.Limits,
+			BadTools: t.BadTools, State: string(t.Standing), Flagged: t.Flagged, New: t.New,
+		}
 	}
 	if e.Slot != nil && e.Slot.Index < len(x.In.Views.Slots) {
 		v := &x.In.Views.Slots[e.Slot.Index]
