@@ -285,7 +285,7 @@ func (m *minuteModel) admit(t *rapid.T, l *Minutes, k *hearth.Key, n int64) {
 	}
 }
 
-// A key without limits per minute pays two comparisons and allocates nothing.
+// A request of a key with limits per minute, let in and settled, and one of a key without.
 func BenchmarkMinutes(b *testing.B) {
 	for name, k := range map[string]*hearth.Key{
 		"no limit": {ID: "key-1"},
