@@ -85,7 +85,7 @@ func (c *recordsAuditCmd) finding(out io.Writer, f app.Finding) error {
 }
 
 func jsonLine(out io.Writer, v any) error {
-	b, err := json.Marshal(v)
+	b, err := json.Marshal(v, json.Deterministic(true)) // the same figures are the same bytes
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ type simulateSlotsCmd struct {
 	Policy   []string `enum:"hearth,fifo,no-ageing,clairvoyant,hearth-never-votes,hearth-always-votes" placeholder:"POLICY" help:"Show only this policy. May be repeated."`
 	Seed     uint64   `default:"1" placeholder:"N" help:"Seed of the first run; the others follow (default: ${default})."`
 	Runs     int      `default:"10" placeholder:"N" help:"Runs of each scenario, whose figures are averaged (default: ${default})."`
-	Requests int      `placeholder:"N" help:"Requests of one run, about (default: 4000)."`
+	Requests *int     `placeholder:"N" help:"Requests of one run, about (default: 4000)."`
 	JSON     bool     `name:"json" xor:"form" help:"Print JSON."`
 	Markdown bool     `xor:"form" help:"Print a table in Markdown."`
 	Chart    string   `placeholder:"FILE" help:"Draw the figures into FILE, as SVG."`
@@ -124,8 +124,8 @@ func (c *simulateSlotsCmd) scenarios() ([]market.SlotScenario, error) {
 		return nil, err
 	}
 	for i := range list {
-		if c.Requests != 0 {
-			list[i].Requests = c.Requests
+		if c.Requests != nil {
+			list[i].Requests = *c.Requests
 		}
 		if err := list[i].Check(); err != nil {
 			return nil, err

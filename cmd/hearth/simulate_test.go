@@ -51,6 +51,7 @@ func TestSimulateSlots_Mistakes(t *testing.T) {
 		{"no concurrency", []string{"--concurrency", "0"}, "between 1 and 1024 requests at once, not 0"},
 		{"a sigma too much", []string{"--sigma", "4"}, "the sigma of service times is between 0 and 3, not 4"},
 		{"a turn below 0", []string{"--turn=-1s"}, "a turn is between 0 and 1h"},
+		{"no requests", []string{"--requests", "0"}, "between 100 and 1000000 requests, not 0"},
 		{"too few requests", []string{"--requests", "5"}, "between 100 and 1000000 requests, not 5"},
 		{"too many requests", []string{"--requests", "10000000"}, "not 10000000"},
 		{"no runs", []string{"--runs", "0"}, "--runs: between 1 and 1000, not 0"},
@@ -130,6 +131,15 @@ func TestSimulateSlots_JSON(t *testing.T) {
 			"--burst", "8", "--concurrency", "8", "--sigma", "0.5", "--turn", "5s", "--seed", "9")
 		if len(s.Scenarios) != 1 || s.Scenarios[0].Name != "own" || s.Scenarios[0].Load < 0.299 || s.Scenarios[0].Load > 0.301 || len(s.Scenarios[0].Policies) != 6 {
 			t.Errorf("%+v", s)
+		}
+	})
+	t.Run("the same seed, the same bytes", func(t *testing.T) {
+		args := append([]string{"--models", "2", "--load-time", "1s", "--fallback", "--seed", "4"}, quick...)
+		_, first, _ := simulate(args...)
+		for range 4 { // of which a map's order would be another one in nearly all cases
+			if _, again, _ := simulate(args...); again != first {
+				t.Fatalf("%s\n%s", first, again)
+			}
 		}
 	})
 	t.Run("some policies", func(t *testing.T) {
