@@ -57,11 +57,7 @@ func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange,
 		return o
 	}
 	e := o.endpoint
-	// A stamp learns from the upstream it rewrites, so each attempt gets a new one.
-	x.stamp = dialect.Stamp{
-		ID: x.gen.ID, Model: e.Model.ID, Provider: e.Provider.Name, Created: x.stamp.Created, Shown: x.stamp.Shown, Tools: x.chat.ToolNames, Keep: x.kept.again(),
-		Running: running(e), PassUsage: x.chat.RunningUsage, PassTimings: x.chat.Timings,
-	}
+	x.stamp = x.newStamp(e)
 	x.watch.Dispatch()
 	x.tally.tried++
 	sent := time.Now()
@@ -99,6 +95,14 @@ func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange,
 	x.tally.quotes = x.tally.quotes || o.quotes
 	tried = true
 	return o
+}
+
+// newStamp is the stamp for an attempt at e: one learns from the upstream that it rewrites, so each attempt gets its own.
+func (x *exchange) newStamp(e *hearth.Endpoint) dialect.Stamp {
+	return dialect.Stamp{
+		ID: x.gen.ID, Model: e.Model.ID, Provider: e.Provider.Name, Created: x.stamp.Created, Shown: x.stamp.Shown, Tools: x.chat.ToolNames, Keep: x.kept.again(),
+		Running: running(e), PassUsage: x.chat.RunningUsage, PassTimings: x.chat.Timings,
+	}
 }
 
 // defect is what the record says of an attempt that ended in a panic.
