@@ -110,7 +110,7 @@ func TestUnknownCandidates(t *testing.T) {
 }
 
 func TestBand(t *testing.T) {
-	for _, c := range []struct{ over, want float64 }{{0, 1}, {0.04, math.Exp(-0.5)}, {0.08, math.Exp(-1)}, {0.12, math.Exp(-2)}, {0.3, math.Exp(-6.5)}, {0.7, 0}} {
+	for _, c := range []struct{ over, want float64 }{{0, 1}, {band / 2, math.Exp(-0.5)}, {band, math.Exp(-1)}, {band + beyond, math.Exp(-2)}, {band + 5.5*beyond, math.Exp(-6.5)}, {0.7, 0}} {
 		if got := worth(c.over); math.Abs(got-c.want) > 0.01*c.want {
 			t.Errorf("%v over the lowest: %v, want %v", c.over, got, c.want)
 		}

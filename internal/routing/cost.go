@@ -2,7 +2,7 @@ package routing
 
 // Weights of the routing cost.
 const (
-	firstWeight  = 2.0 // a second before the first token counts that often
+	firstWeight  = 4.0 // a second before the first token counts that often
 	errorPenalty = 2.0 // answers' worth, of a failed try
 	limitPenalty = 0.3 // answers' worth, of a 429
 	limitOften   = 0.05

@@ -30,24 +30,24 @@ func TestCost(t *testing.T) {
 		n    float64
 		want Cost
 	}{
-		{"as usual", func(*row, *query) {}, 4, Cost{Price: 0.0042, Wait: 5e-5 * 2 * 2 * 2, Decode: 5e-5 * 8, Failed: 2e-5}},
-		{"more load: slower", func(*row, *query) {}, 9, Cost{Price: 0.0042, Wait: 5e-5 * 2 * 4 * 1.5, Decode: 5e-5 * 8 * 1.25, Failed: 2e-5}},
-		{"no load: not more than 2.5 times as fast", func(r *row, _ *query) { r.perTTFT, r.perRest = 1, 1 }, 0, Cost{Price: 0.0042, Wait: 5e-5 * 2 * 4 * 0.4, Decode: 5e-5 * 8 * 0.5, Failed: 2e-5}},
-		{"a queue counts four times", func(r *row, _ *query) { r.knee, r.perQueued = 3, 1.5 }, 4, Cost{Price: 0.0042, Wait: 5e-5 * 2 * (4 + 4*2*1.5), Decode: 5e-5 * 8, Failed: 2e-5}},
+		{"as usual", func(*row, *query) {}, 4, Cost{Price: 0.0042, Wait: 5e-5 * firstWeight * 2 * 2, Decode: 5e-5 * 8, Failed: 2e-5}},
+		{"more load: slower", func(*row, *query) {}, 9, Cost{Price: 0.0042, Wait: 5e-5 * firstWeight * 4 * 1.5, Decode: 5e-5 * 8 * 1.25, Failed: 2e-5}},
+		{"no load: not more than 2.5 times as fast", func(r *row, _ *query) { r.perTTFT, r.perRest = 1, 1 }, 0, Cost{Price: 0.0042, Wait: 5e-5 * firstWeight * 4 * 0.4, Decode: 5e-5 * 8 * 0.5, Failed: 2e-5}},
+		{"a queue counts four times", func(r *row, _ *query) { r.knee, r.perQueued = 3, 1.5 }, 4, Cost{Price: 0.0042, Wait: 5e-5 * firstWeight * (4 + 4*2*1.5), Decode: 5e-5 * 8, Failed: 2e-5}},
 		{"a warm cache is cheaper and faster", func(r *row, q *query) { r.end, q.warm, q.prefix, q.trust = here, here, 2000, 1 }, 4,
-			Cost{Price: 2000e-6 + 1000*0.2e-6 + 0.0012, Wait: 5e-5 * 2 * 2 * 1.5, Decode: 5e-5 * 8, Failed: 2e-5}},
+			Cost{Price: 2000e-6 + 1000*0.2e-6 + 0.0012, Wait: 5e-5 * firstWeight * 2 * 1.5, Decode: 5e-5 * 8, Failed: 2e-5}},
 		{"a cooling cache counts three tenths", func(r *row, q *query) { r.end, q.warm, q.prefix, q.trust = here, here, 9000, 0.3 }, 4,
-			Cost{Price: 2550e-6 + 450*0.2e-6 + 0.0012, Wait: 5e-5 * 2 * 2 * (0.5 + 2.55/2), Decode: 5e-5 * 8, Failed: 2e-5}},
+			Cost{Price: 2550e-6 + 450*0.2e-6 + 0.0012, Wait: 5e-5 * firstWeight * 2 * (0.5 + 2.55/2), Decode: 5e-5 * 8, Failed: 2e-5}},
 		{"a warm cache elsewhere is none", func(r *row, q *query) { r.end, q.warm, q.prefix, q.trust = new(end), here, 2000, 1 }, 4,
-			Cost{Price: 0.0042, Wait: 5e-5 * 2 * 4, Decode: 5e-5 * 8, Failed: 2e-5}},
+			Cost{Price: 0.0042, Wait: 5e-5 * firstWeight * 4, Decode: 5e-5 * 8, Failed: 2e-5}},
 		{"caches hold something of new prompts", func(r *row, _ *query) { r.cold = 0.1 }, 4,
-			Cost{Price: 2700e-6 + 300*0.2e-6 + 0.0012, Wait: 5e-5 * 2 * 2 * (0.5 + 2.7/2), Decode: 5e-5 * 8, Failed: 2e-5}},
+			Cost{Price: 2700e-6 + 300*0.2e-6 + 0.0012, Wait: 5e-5 * firstWeight * 2 * (0.5 + 2.7/2), Decode: 5e-5 * 8, Failed: 2e-5}},
 		{"writing to the cache costs", func(r *row, _ *query) { r.written = 0.5; r.lists[0].dearer = 0.25e-6 }, 4,
-			Cost{Price: 0.0042 + 1500*0.25e-6, Wait: 5e-5 * 2 * 4, Decode: 5e-5 * 8, Failed: 2e-5}},
+			Cost{Price: 0.0042 + 1500*0.25e-6, Wait: 5e-5 * firstWeight * 4, Decode: 5e-5 * 8, Failed: 2e-5}},
 		{"images, requests, and bills that are not as listed", func(r *row, q *query) { r.lists[0].image, r.lists[0].request, q.images, r.adjust = 0.001, 0.002, 3, 2 }, 4,
-			Cost{Price: 2 * (0.0042 + 0.005), Wait: 5e-5 * 2 * 4, Decode: 5e-5 * 8, Failed: 2e-5}},
+			Cost{Price: 2 * (0.0042 + 0.005), Wait: 5e-5 * firstWeight * 4, Decode: 5e-5 * 8, Failed: 2e-5}},
 		{"broken tool calls", func(_ *row, q *query) { q.tools = true }, 4,
-			Cost{Price: 0.0042, Wait: 4e-4, Decode: 4e-4, Failed: 2e-5, Quality: 0.1 * (0.0042 + 8e-4 + 0.002*1.5)}},
+			Cost{Price: 0.0042, Wait: 8e-4, Decode: 4e-4, Failed: 2e-5, Quality: 0.1 * (0.0042 + 12e-4 + 0.002*1.5)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, q := plain(), q
@@ -87,13 +87,13 @@ func TestFailedTries(t *testing.T) {
 	r := row{errors: 0.2}
 	e := estimate{FailTime: 4}
 	r.fails(&e, v)
-	if !near(r.tries, 1.25, 1e-9) || !near(r.fail0, 1.25*0.2*2*0.01, 1e-9) || !near(r.fail1, 1.25*0.2*(0.001*2*4+2*0.01), 1e-9) {
+	if !near(r.tries, 1.25, 1e-9) || !near(r.fail0, 1.25*0.2*errorPenalty*0.01, 1e-9) || !near(r.fail1, 1.25*0.2*(0.001*firstWeight*4+errorPenalty*0.01), 1e-9) {
 		t.Errorf("%+v", r)
 	}
 	r = row{limits: 0.05}
 	r.fails(&estimate{LimitTime: 0.5}, v)
 	tries := 1 / 0.95
-	if !near(r.fail0, tries*0.05*0.3*2*0.01, 1e-9) || !near(r.fail1, tries*0.05*(0.001*2*0.5+0.3*2*0.01), 1e-9) {
+	if !near(r.fail0, tries*0.05*0.3*2*0.01, 1e-9) || !near(r.fail1, tries*0.05*(0.001*firstWeight*0.5+0.3*2*0.01), 1e-9) {
 		t.Errorf("%+v", r)
 	}
 	r = row{errors: 0.9, limits: 0.9}
@@ -120,12 +120,12 @@ func TestValueOfTime(t *testing.T) {
 			}
 			continue
 		}
-		if got := (why[0].Wait/2 + why[0].Decode) / why[0].Price; !near(got, 0.35, 0.05) {
+		if got := (why[0].Wait/firstWeight + why[0].Decode) / why[0].Price; !near(got, 0.35, 0.05) {
 			t.Errorf("at a price of %v waiting costs %.3f of it", price, got)
 		}
 		a.Kappa = 1
 		b.Order(&a, b.tier(0), why, b.now)
-		if got := (why[0].Wait/2 + why[0].Decode) / why[0].Price; !near(got, 1, 0.05) {
+		if got := (why[0].Wait/firstWeight + why[0].Decode) / why[0].Price; !near(got, 1, 0.05) {
 			t.Errorf("at a price of %v and a kappa of 1 waiting costs %.3f of it", price, got)
 		}
 	}

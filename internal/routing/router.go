@@ -13,7 +13,7 @@ import (
 // Options are the operator's settings. The zero value is the defaults.
 type Options struct {
 	// Kappa is the value of time, without a unit: at a model's typical endpoint waiting costs that part of the typical
-	// price. 0 = 0.35; 1 for people who wait, 0.05 for batches. An endpoint twice as fast may cost about that part more.
+	// price, and the wait for the first token four times as much. 0 = 0.85; 1.5 for people who wait, 0.1 for batches.
 	Kappa float64
 	// Kappas are those of single models, by their ids.
 	Kappas map[string]float64
@@ -30,7 +30,7 @@ type Options struct {
 }
 
 const (
-	defaultKappa     = 0.35
+	defaultKappa     = 0.85
 	kappaMost        = 100.0
 	defaultTimeValue = 0.36
 	defaultExplore   = 0.03

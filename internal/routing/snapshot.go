@@ -195,8 +195,28 @@ func (e *estimate) adjust() float64 {
 	return min(max(e.Bills.Part/e.Bills.Of, 0.2), 5)
 }
 
-// value finds what the model's answers cost at the median, and from that what a second is worth. Seconds of cheap models
-// are cheap: one kappa does for all. Where answers cost nothing, the operator says what an hour is worth.
+// mixOften bounds what a second is worth by so many times what is paid in a mix by price.
+const mixOften = 2.0
+
+// mixed is the mean price where shares go by the inverse square of prices, which is what is paid by price alone; none if
+// there is no such mix.
+func mixed(prices []float64, none float64) float64 {
+	var sum, weights float64
+	for _, p := range prices {
+		if p > 0 {
+			w := 1 / (p * p)
+			sum, weights = sum+w*p, weights+w
+		}
+	}
+	if !(weights > 0) || math.IsInf(weights, 1) {
+		return none
+	}
+	return sum / weights
+}
+
+// value finds what the model's answers cost at the median, and from that what a second is worth: in a market with a few
+// endpoints far cheaper than the median, what is really paid bounds it. Seconds of cheap models are cheap: one kappa does
+// for all. Where answers cost nothing, the operator says what an hour is worth.
 func (v *view) value(o *Options, typ typical, mean query) {
 	prices := make([]float64, len(v.rows))
 	for i := range v.rows {
@@ -211,7 +231,7 @@ func (v *view) value(o *Options, typ typical, mean query) {
 		}
 		v.unit = hour / 3600 * wait / max(v.kappa, 1e-3)
 	}
-	v.lambda = v.unit / wait
+	v.lambda = min(v.unit, mixOften*mixed(prices, v.unit)) / wait
 }
 
 // fails is what failed tries and rate limits add to an answer.
