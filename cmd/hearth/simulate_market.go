@@ -79,6 +79,11 @@ func (c *simulateMarketCmd) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
+	if c.HTML != "" {
+		if err := intoFile(c.HTML, func(w io.Writer) error { return market.Page(w, plan, played) }); err != nil {
+			return err
+		}
+	}
 	if err := c.print(std.out, plan, played); err != nil {
 		return err
 	}

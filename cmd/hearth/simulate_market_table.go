@@ -6,13 +6,20 @@ import (
 	"slices"
 	"text/tabwriter"
 
+	"github.com/go-json-experiment/json"
+
 	"myip.co.kr/hearth/internal/market"
 )
 
 func (c *simulateMarketCmd) print(out io.Writer, plan *market.Plan, played *market.Comparison) error {
 	switch {
 	case c.JSON:
-		return jsonLine(out, played)
+		b, err := json.Marshal(played, json.Deterministic(true))
+		if err != nil {
+			return err
+		}
+		_, err = out.Write(append(b, '\n'))
+		return err
 	case c.Markdown:
 		return market.Markdown(out, plan, played)
 	}

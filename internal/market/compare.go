@@ -110,7 +110,7 @@ func (p *Plan) compare(c *Comparison) {
 	for i := range c.Scenarios {
 		s := &c.Scenarios[i]
 		s.Name, s.Policies, s.Vs = p.Scenarios[i].Name, map[string]Figures{}, map[string]Change{}
-		s.Saturated = p.Scenarios[i].saturated(p.Seeds[0])
+		s.look(&p.Scenarios[i], p.Seeds[0])
 		for j, name := range p.Policies {
 			s.Policies[name] = average(s.runs[j])
 		}
@@ -169,9 +169,12 @@ func geometric(list []Change) Change {
 	}
 }
 
-// saturated says whether all endpoints together cannot serve what comes in the busiest minute.
-func (s *Scenario) saturated(seed uint64) bool {
-	w, _, _ := s.world(seed)
+// look notes the endpoints of a scenario, and whether all of them together cannot serve what comes in the busiest minute.
+func (s *Played) look(of *Scenario, seed uint64) {
+	w, list, _ := of.world(seed)
+	for i := range list {
+		s.endpoints = append(s.endpoints, list[i].Name)
+	}
 	_, out := means(w.arrivals)
 	capacity := 0.0
 	for _, p := range w.places {
@@ -189,5 +192,5 @@ func (s *Scenario) saturated(seed uint64) bool {
 		}
 		most = max(most, i-from+1)
 	}
-	return float64(most) > capacity*minute && most > 20
+	s.Saturated = float64(most) > capacity*minute && most > 20
 }
