@@ -14,7 +14,7 @@ BASE     ?=
 KILLS    ?= 50
 DURABILITY ?= process
 
-.PHONY: help build test race fuzz crash crash-mutants sim-slots bench bench-e2e lint fmt check docs clean
+.PHONY: help build test race fuzz crash crash-mutants sim sim-slots bench bench-e2e lint fmt check docs clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ crash: ## kill the gateway KILLS times (50) under load and reconcile its records
 
 crash-mutants: ## break the records in several ways, one after the other, and look whether the tests notice
 	test/crash/mutants.sh
+
+sim: ## simulate a market of providers and hold the figures of the reporting half against the gates; ARGS="--seed 4,5,6"
+	go run ./cmd/hearth simulate --suite reporting --gates $(ARGS)
 
 sim-slots: ## simulate how models share a GPU and hold the figures against the gates; ARGS="--runs 30 --seed 1000"
 	go run ./cmd/hearth simulate slots --gates $(ARGS)
