@@ -86,7 +86,6 @@ type event struct {
 	at   float64
 	seq  int
 	what happening
-	n    int // of arrives
 	q    *try
 }
 
