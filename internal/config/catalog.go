@@ -135,7 +135,7 @@ func (s *Slot) slot(node *hearth.Node, model *hearth.Model) *hearth.Slot {
 		Container: s.Container, Docker: strings.TrimRight(s.Docker, "/"), UpstreamModel: s.UpstreamModel, Context: s.Context,
 		OnExit: s.OnExit, MinFree: int64(s.MinFree),
 		URL: strings.TrimRight(s.URL, "/"), APIKey: s.APIKey, Probe: s.Probe,
-		Concurrency: s.Concurrency, Queue: s.Queue, Wait: s.Wait, QueueWait: s.QueueWait,
+		Concurrency: s.concurrency(), Queue: s.Queue, Wait: s.Wait, QueueWait: s.QueueWait,
 		ExpectedLoad: s.ExpectedLoad, StartTimeout: s.StartTimeout, StopGrace: s.StopGrace,
 		DrainMax: s.DrainMax, IdleSleep: s.IdleSleep,
 		Devices: s.Devices, Memory: int64(s.Memory), Companion: s.companion(),

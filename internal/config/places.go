@@ -99,8 +99,8 @@ type Slot struct {
 	// ToolQuality is your grade of its tool calls, from 0 to 1, for callers that sort by it (:exacto); 0 is not graded
 	// and counts as 0.9. The share of calls that came out well, as measured, weighs the grade.
 	ToolQuality decimal.Decimal `yaml:"tool_quality" default:"0" min:"0" max:"1" example:"0.9"`
-	// Concurrency is how many requests the engine works on at once; 0 is as the engine says of itself (llama-server
-	// does), else 1.
+	// Concurrency is how many requests the engine works on at once; 0 is as the command or env says (--max-num-seqs,
+	// --max-running-requests, OLLAMA_NUM_PARALLEL), else as the engine says of itself (llama-server does), else 1.
 	Concurrency int `yaml:"concurrency" default:"0" min:"0" max:"10000"`
 	// Queue is how many requests may wait; more are passed on to the next candidate at once. One API key holds at most
 	// half of it.

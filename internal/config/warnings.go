@@ -68,8 +68,8 @@ func (w *warner) slot(path string, n *Node, s *Slot) {
 	if s.Context == 0 {
 		w.add(path+".context", "is not set: prompts that do not fit are sent all the same", "write the engine's context window in tokens")
 	}
-	if !w.given(path+".concurrency") && orElse(s.Engine, s.Preset) != "llama-server" && n.URL == "" { // that one says it itself
-		w.add(path+".concurrency", "is not set: the slot works on one request at a time", "write the number of requests the engine serves in parallel")
+	if !w.given(path+".concurrency") && s.concurrency() == 0 && orElse(s.Engine, s.Preset) != "llama-server" && n.URL == "" { // that one says it itself
+		w.add(path+".concurrency", "is not set: unless the engine says how many it takes, the slot works on one request at a time", "write the number of requests the engine serves in parallel")
 	}
 	w.hours(path, n, s)
 	w.quantization(path, s.Quantization)

@@ -47,6 +47,7 @@ func TestWarnings(t *testing.T) {
 		{"an engine that says how much it works on at once", whole(strings.Replace(slot, "concurrency: 1", "engine: llama-server", 1), provider), nil},
 		{"a preset that does", whole(strings.Replace(strings.Replace(slot, "concurrency: 1", "driver: http, url: 'http://127.0.0.1:9', preset: llama-server", 1), "command: [e, \"${port}\"], ", "", 1), provider), nil},
 		{"an engine that does not say it", whole(strings.Replace(slot, "concurrency: 1", "engine: vllm", 1), provider), []string{"x:2: nodes[0].slots[0].concurrency: is not set"}},
+		{"a command that says how much its engine works on at once", whole(strings.Replace(strings.Replace(slot, "concurrency: 1", "engine: vllm", 1), "\"${port}\"]", "\"${port}\", --max-num-seqs, \"16\"]", 1), provider), nil},
 		{"placeholders of actions", whole(strings.Replace(slot, "command: [e, \"${port}\"]", "driver: http, url: 'http://127.0.0.1:9', start: {url: '/${name}', body: '${model}'}, stop: {url: /x, headers: {A: '${key}'}}", 1), provider), []string{
 			"x:2: nodes[0].slots[0].start.url: holds ${name}, which is not replaced; write ${model} or ${env:NAME}",
 			"x:2: nodes[0].slots[0].stop.headers.A: holds ${key}, which is not replaced",
