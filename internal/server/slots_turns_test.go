@@ -121,6 +121,20 @@ func TestSlots_Turns(t *testing.T) {
 		}
 		lease.Release()
 	})
+	bubble(t, "a start for votes says so", func(t *testing.T, y *yard) {
+		y.do("POST", "/api/v1/slots/qwen/wake", "", 200, nil)
+		pass(3 * time.Second) // its load has been seen now: 2 s
+		y.do("POST", "/api/v1/slots/qwen/sleep", "", 200, nil)
+		pass(3 * time.Second)
+		events := y.Fleet.Watch(t.Context())
+		var no *slot.Refusal
+		if _, err := y.Fleet.Acquire(t.Context(), slot.Ask{Slot: y.Catalog.Slots[1], Budget: time.Second, HasNext: true}); !errors.As(err, &no) {
+			t.Fatalf("a hopeless wait: %v", err)
+		}
+		if e := <-events; e.To != hearth.SlotStarting || e.Why != slot.NextByVotes {
+			t.Errorf("%s → %s: %s", e.From, e.To, e.Why)
+		}
+	})
 }
 
 // TestMetrics_Turns: what another machine writes is no label, and of one that is silent nothing is said.

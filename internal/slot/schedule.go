@@ -246,10 +246,13 @@ func (st *state) startable(p *place, now time.Time) bool {
 
 // wish is why a demanded slot is started.
 func (p *place) wish() string {
-	if p.first == nil {
-		return NextByWish
+	switch {
+	case p.first != nil:
+		return "a request waits for it"
+	case p.elected:
+		return NextByVotes
 	}
-	return "a request waits for it"
+	return NextByWish
 }
 
 // before says whether p's turn comes before q's: not if it has just given way, else if its oldest request runs out

@@ -75,13 +75,10 @@ func (st *state) nextWhy(p *place) string {
 			return ""
 		}
 	}
-	switch {
-	case p.first != nil:
+	if p.first != nil {
 		return NextByDeadline
-	case p.elected:
-		return NextByVotes
 	}
-	return NextByWish
+	return p.wish()
 }
 
 // quiet is when an idle slot is no longer expected to be asked for in a moment, if so many wait for it to leave: when they
