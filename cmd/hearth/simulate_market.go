@@ -12,7 +12,6 @@ import (
 	"syscall"
 
 	"myip.co.kr/hearth/internal/market"
-	"myip.co.kr/hearth/internal/routing"
 )
 
 type simulateMarketCmd struct {
@@ -23,7 +22,7 @@ type simulateMarketCmd struct {
 	Workload   string   `placeholder:"FILE" help:"Play requests of your own: CSV with seconds, input tokens, output tokens, session, shared-prefix tokens."`
 	Policy     []string `placeholder:"POLICY" help:"Policies to play, separated by commas (default: routing-cost,inverse-square,price-cooldown)."`
 	Seed       []uint64 `placeholder:"N" help:"Seeds to play with, separated by commas (default: 1,2,3)."`
-	Kappa      float64  `placeholder:"X" help:"Value of time of routing-cost in every comparison (default: 0.35, and 0.1 against price-cooldown)."`
+	Kappa      float64  `placeholder:"X" help:"Value of time of routing-cost in every comparison (default: 0.85, and 0.1 against price-cooldown)."`
 	MaxPremium float64  `placeholder:"PART" help:"Ceiling of routing-cost over the mix by price alone, as 0.05 (default: none)."`
 	JSON       bool     `name:"json" xor:"form" help:"Print JSON."`
 	Markdown   bool     `xor:"form" help:"Print tables in Markdown."`
@@ -101,7 +100,7 @@ func (c *simulateMarketCmd) plan() (*market.Plan, error) {
 	if !(c.MaxPremium >= 0 && c.MaxPremium <= 100) {
 		return nil, fmt.Errorf("--max-premium: a part such as 0.05, not %g", c.MaxPremium)
 	}
-	p.Options = routing.Options{Kappa: c.Kappa, MaxPremium: c.MaxPremium}
+	p.Kappa, p.MaxPremium = c.Kappa, c.MaxPremium
 	if len(p.Seeds) == 0 {
 		p.Seeds = []uint64{1, 2, 3}
 	}

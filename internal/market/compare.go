@@ -19,7 +19,8 @@ type Plan struct {
 	Scenarios []Scenario
 	Policies  []string
 	Seeds     []uint64
-	Options   routing.Options
+	// Kappa is the value of time of routing-cost, MaxPremium its ceiling over the mix by price; 0 = as by default.
+	Kappa, MaxPremium float64
 	// Versus says with which policy, of those played, others are compared.
 	Versus map[string]string
 }
@@ -78,7 +79,7 @@ func (p *Plan) Play(ctx context.Context, done func()) (*Comparison, error) {
 	for range min(runtime.GOMAXPROCS(0), p.Runs()) {
 		workers.Go(func() {
 			for r := range todo {
-				f, err := Run(ctx, &p.Scenarios[r.scenario], p.Policies[r.policy], p.Seeds[r.seed], p.Options)
+				f, err := Run(ctx, &p.Scenarios[r.scenario], p.Policies[r.policy], p.Seeds[r.seed], routing.Options{Kappa: p.Kappa, MaxPremium: p.MaxPremium})
 				if err != nil {
 					stop(fmt.Errorf("play %s under %s: %w", p.Scenarios[r.scenario].Name, p.Policies[r.policy], err))
 					continue

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+)
+
+// trade runs hearth simulate.
+func trade(args ...string) (code int, out, errs string) {
+	var o, e bytes.Buffer
+	code = run(append([]string{"simulate"}, args...), streams{strings.NewReader(""), &o, &e})
+	return code, o.String(), e.String()
+}
+
+// files are a small market and what comes to it.
+func files(t *testing.T) (market, workload string) {
+	t.Helper()
+	dir := t.TempDir()
+	market, workload = filepath.Join(dir, "m.csv"), filepath.Join(dir, "w.csv")
+	rows := "seconds,input,output,session,shared\n" + strings.Repeat("0,500,100,a,0\n30,700,100,a,500\n60,400,50,,0\n", 20)
+	for name, text := range map[string]string{market: "a,0.2,0.8,0.05,0.8,60,99.5\nb,0.3,0.9,0.1,0.4,120,99.9\n", workload: rows} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return market, workload
+}
+
+func TestSimulateMarket(t *testing.T) {
+	t.Parallel()
+	m, w := files(t)
+	t.Run("files of one's own, as a table, JSON and a page", func(t *testing.T) {
+		t.Parallel()
+		page := filepath.Join(t.TempDir(), "r.html")
+		own := []string{"--market", m, "--workload", w, "--policy", "routing-cost,price,inverse-square", "--seed", "1,2", "--html", page}
+		code, out, errs := trade(own...)
+		if code != 0 || errs != "" || !strings.Contains(out, "routing-cost vs price\n") || !strings.HasSuffix(out, "Means over seeds 1, 2.\n") {
+			t.Errorf("%d %s\n%s", code, errs, out)
+		}
+		if b, err := os.ReadFile(page); err != nil || !bytes.Contains(b, []byte("<svg ")) {
+			t.Error(err)
+		}
+		_, a, _ := trade(append(own, "--json")...)
+		if _, b, _ := trade(append(own, "--json")...); a != b {
+			t.Error("the same call prints something else")
+		}
+	})
+	t.Run("the comparisons of a suite", func(t *testing.T) {
+		t.Parallel()
+		code, out, errs := trade("--market", m, "--workload", w, "--json", "--seed", "1")
+		type vs map[string]map[string]float64
+		var got struct {
+			Vs        vs `json:"vs"`
+			Scenarios []struct {
+				Vs       vs                        `json:"vs"`
+				Policies map[string]map[string]any `json:"policies"`
+			} `json:"scenarios"`
+		}
+		if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 {
+			t.Fatal(code, err, errs)
+		}
+		for _, v := range []vs{got.Vs, got.Scenarios[0].Vs} {
+			for _, other := range []string{"inverse-square", "price-cooldown"} {
+				for _, k := range []string{"ttft", "e2e", "rate_429", "cost", "user_cost"} {
+					if _, ok := v[other][k]; !ok {
+						t.Errorf("no %s against %s", k, other)
+					}
+				}
+			}
+		}
+		if len(got.Scenarios[0].Policies) != 4 {
+			t.Errorf("%d policies", len(got.Scenarios[0].Policies))
+		}
+	})
+	for _, c := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"a policy that there is not", []string{"--policy", "cheap"}, `--policy: there is no policy "cheap"; there are routing-cost,`},
+		{"a scenario that there is not", []string{"--scenario", "x"}, `--scenario: the list has no "x"`},
+		{"no value of time", []string{"--kappa=-1"}, "--kappa: over 0 and at most 100"},
+		{"a scenario with files", []string{"--market", m, "--scenario", "x"}, "--scenario is of a suite"},
+		{"a file that there is not", []string{"--workload", m + "x"}, "--workload: open "},
+		{"the wrong file", []string{"--market", w}, "line 1 has 5 columns; 7 are wanted: name, input price"},
+	} {
+		t.Run(c.name+" is refused", func(t *testing.T) {
+			t.Parallel()
+			if code, out, errs := trade(c.args...); code == 0 || out != "" || !strings.Contains(errs, c.want) {
+				t.Errorf("%d %s %s", code, out, errs)
+			}
+		})
+	}
+}
