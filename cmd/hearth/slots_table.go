@@ -48,6 +48,12 @@ type slotRow struct {
 		Stop   *float64 `json:"stop_seconds"`
 		Loads  uint64   `json:"loads"`
 		Served uint64   `json:"served"`
+		Times  struct {
+			Load    spread `json:"load"`
+			Stop    spread `json:"stop"`
+			Drain   spread `json:"drain"`
+			Service spread `json:"service"`
+		} `json:"times"`
 	} `json:"learned"`
 	Facts struct {
 		Window   int    `json:"window"`
@@ -58,6 +64,27 @@ type slotRow struct {
 	LastError string   `json:"last_error"`
 	History   []began  `json:"history"`
 	Log       []string `json:"log"`
+}
+
+// spread is what a time of a slot is like lately; nil = nothing was measured.
+type spread struct {
+	P50 *float64 `json:"p50_seconds"`
+	P95 *float64 `json:"p95_seconds"`
+}
+
+// usual are the times of a slot, as median and 95th percentile; "" = nothing was measured. They outlive the gateway.
+func (s *slotRow) usual() string {
+	t := &s.Learned.Times
+	var parts []string
+	for _, x := range []struct {
+		verb string
+		spread
+	}{{"loads", t.Load}, {"stops", t.Stop}, {"drains", t.Drain}, {"serves", t.Service}} {
+		if x.P50 != nil {
+			parts = append(parts, x.verb+" in "+secondsOrNot(x.P50)+" to "+secondsOrNot(x.P95))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // began is one start.
@@ -237,7 +264,7 @@ func (s screen) table(w io.Writer, list *slotList, now time.Time) {
 		r := &list.Data[i]
 		rows = append(rows, []string{
 			safe(r.Node), safe(r.Slot), safe(r.Model), r.word(now), r.since(now), fmt.Sprintf("%d/%d", r.Inflight, r.Concurrency),
-			fmt.Sprint(r.Waiting), secondsOrNot(r.Learned.Load), fmt.Sprint(r.Learned.Served), r.note(now),
+			fmt.Sprint(r.Waiting), secondsOrNot(cmp.Or(r.Learned.Load, r.Learned.Times.Load.P50)), fmt.Sprint(r.Learned.Served), r.note(now),
 		})
 	}
 	widths := make([]int, len(rows[0]))
@@ -294,6 +321,9 @@ func (s screen) slot(w io.Writer, r *slotRow, now time.Time) {
 	line("engine", "%s", r.engine())
 	line("learned", "loads in %s, stops in %s; %d came up, %d served",
 		secondsOrNot(r.Learned.Load), secondsOrNot(r.Learned.Stop), r.Learned.Loads, r.Learned.Served)
+	if usual := r.usual(); usual != "" {
+		line("usually", "%s", usual)
+	}
 	if r.Warning != "" {
 		line("warning", "%s", s.paint("33", safe(r.Warning)))
 	}

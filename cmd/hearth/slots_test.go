@@ -92,10 +92,14 @@ func TestSlots_Table(t *testing.T) {
 			oneSlot("asleep", `,"last_error":"out of memory","history":[{"outcome":"ready"},{"outcome":"failed"}]`),
 			"NODE   SLOT   MODEL         STATE   FOR    BUSY  WAITING  LOAD  SERVED  NOTE\ngpu-1  gemma  google/gemma  asleep  1h30m  0/4   0        -     0       out of memory\n",
 		},
+		"a load that was measured before the last restart": {
+			oneSlot("asleep", `,"learned":{"load_seconds":null,"served":0,"times":{"load":{"p50_seconds":8.5,"p95_seconds":9}}}`),
+			"NODE   SLOT   MODEL         STATE   FOR    BUSY  WAITING  LOAD  SERVED  NOTE\ngpu-1  gemma  google/gemma  asleep  1h30m  0/4   0        8.5s  0\n",
+		},
 		"a turn that is limited": {
-			oneSlot("ready", `,"turn_since":`+ago(4500*time.Millisecond)),
+			oneSlot("ready", `,"turn_since":`+ago(270*time.Second)),
 			"NODE   SLOT   MODEL         STATE  FOR    BUSY  WAITING  LOAD  SERVED  NOTE\n" +
-				"gpu-1  gemma  google/gemma  ready  1h30m  0/4   0        -     0       another model has been waited for for 4s\n",
+				"gpu-1  gemma  google/gemma  ready  1h30m  0/4   0        -     0       another model has been waited for for 4m\n",
 		},
 		"who is next, with a warning": {
 			oneSlot("asleep", `,"waiting":2,"votes":3,"next_turn":true,"next_why":"it\u001b runs out","warning":"odd"`),
@@ -114,6 +118,14 @@ func TestSlots_Table(t *testing.T) {
 				t.Errorf("%d %q (-want +got):\n%s", code, errs, d)
 			}
 		})
+	}
+}
+
+func TestSlots_Usual(t *testing.T) {
+	_, url := newStandIn(t, `{"data":{"slot":"gemma","node":"gpu-1","model":"google/gemma","state":"asleep","learned":{"times":{`+
+		`"load":{"p50_seconds":8.5,"p95_seconds":9},"drain":{"p50_seconds":null},"service":{"p50_seconds":2,"p95_seconds":31.25}}}}}`)
+	if code, out, _ := ran("slots", "gemma", "--url", url); code != 0 || !strings.Contains(out, "  usually    loads in 8.5s to 9s, serves in 2s to 31.2s\n") {
+		t.Errorf("%d\n%s", code, out)
 	}
 }
 
