@@ -241,7 +241,7 @@ type Routing struct {
 	By string `yaml:"by" default:"price" enum:"price cost"`
 	// Kappa is the value of time: at a model's typical endpoint, waiting for an answer costs that part of its price. 1 is
 	// for people who wait, 0.05 for work in the background.
-	Kappa decimal.Decimal `yaml:"kappa" default:"0.35" min:"0.001" max:"100" example:"1"`
+	Kappa decimal.Decimal `yaml:"kappa" default:"0.85" min:"0.001" max:"100" example:"1"`
 	// MaxPremium bounds what the requests of a model may cost over a mix of its endpoints by price alone; 0% is no bound.
 	MaxPremium Margin `yaml:"max_premium" default:"0%" min:"0%" max:"10000%" example:"10%"`
 	// TimeValue is what an hour of waiting costs, in the billing currency, where the typical price is 0.
