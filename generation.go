@@ -20,7 +20,8 @@ type Generation struct {
 	Images    int       `json:"images,omitzero"` // images in the request; an answer is charged for each
 	Attempts  []Attempt `json:"attempts,omitzero"`
 	Drops     []Drop    `json:"drops,omitzero"`
-	Local     int       `json:"local,omitzero"` // candidates of the chain that were own slots
+	Local     int       `json:"local,omitzero"`   // candidates of the chain that were own slots
+	Routing   []Routed  `json:"routing,omitzero"` // the tiers that were ordered by routing cost, in turn
 	Notes     []string  `json:"notes,omitzero"`
 
 	// The endpoint that answered; empty when none did.

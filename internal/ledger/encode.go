@@ -43,6 +43,10 @@ func encode(g *hearth.Generation) ([]byte, error) {
 		o.array(len(g.Drops), func(i int) { o.drop(&g.Drops[i]) })
 	}
 	o.numIf("local", int64(g.Local))
+	if g.Routing != nil {
+		o.name("routing")
+		o.array(len(g.Routing), func(i int) { o.routed(&g.Routing[i]) })
+	}
 	if g.Notes != nil {
 		o.list("notes", g.Notes)
 	}
@@ -197,6 +201,30 @@ func (o *object) drop(d *hearth.Drop) {
 	o.str("reason", d.Reason)
 	o.strIf("skip_reason", string(d.Skip))
 	o.numIf("before", int64(d.Before))
+	o.close()
+}
+
+func (o *object) routed(r *hearth.Routed) {
+	o.open()
+	o.str("model", r.Model)
+	o.numIf("priority", int64(r.Priority))
+	o.str("endpoint", r.Endpoint)
+	o.str("reason", r.Reason)
+	o.b = r.AppendChoice(o.b)
+	if r.Candidates != nil {
+		o.name("candidates")
+		o.array(len(r.Candidates), func(i int) { o.terms(&r.Candidates[i]) })
+	}
+	o.close()
+}
+
+func (o *object) terms(t *hearth.RoutedTerms) {
+	o.open()
+	o.str("endpoint", t.Endpoint)
+	o.b = t.AppendFigures(o.b)
+	o.strIf("state", t.State)
+	o.flag("flagged", t.Flagged)
+	o.flag("new", t.New)
 	o.close()
 }
 

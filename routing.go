@@ -1,0 +1,173 @@
+package hearth
+
+import (
+	"math"
+	"strconv"
+)
+
+// Routed is how one tier of external endpoints was ordered for a request: what was chosen for the first place, why, and
+// what it was chosen from. Its amounts are expectations that order endpoints, never money of a bill.
+type Routed struct {
+	Model    string  `json:"model"`
+	Priority int     `json:"priority,omitzero"`
+	Endpoint string  `json:"endpoint"` // id of the one in the first place
+	Reason   string  `json:"reason"`   // stick, share, explore, probe, retry, forced, only or flagged_overflow
+	Share    float64 `json:"share"`    // how likely this choice was, 0 to 1: 1 when nothing was drawn
+	Kappa    float64 `json:"kappa"`    // value of time it was made with
+	Snapshot uint64  `json:"snapshot"` // number of the model's figures that it was made from
+	// Candidates are those of the tier in the order in which they were to be tried. Of a long tier they are the one in the
+	// first place, the cheapest by price, and the next by routing cost; of one that was ordered anew after a failure there
+	// are none.
+	Candidates []RoutedTerms `json:"candidates,omitzero"`
+}
+
+// MaxRouted is how many candidates of a tier are recorded.
+const MaxRouted = 16
+
+// RoutedTerms is the routing cost of a request at an endpoint by its terms, each in the billing currency per good answer,
+// and what it is made of.
+type RoutedTerms struct {
+	Endpoint string  `json:"endpoint"`               // id
+	Share    float64 `json:"share,omitzero"`         // how likely it was to have the first place, 0 to 1
+	Price    float64 `json:"price,omitzero"`         // what it charges, with its cache hits
+	Wait     float64 `json:"wait,omitzero"`          // for the first token
+	Decode   float64 `json:"decode,omitzero"`        // for the rest of the answer
+	Failed   float64 `json:"failed_tries,omitzero"`  // failed tries and rate limits
+	Quality  float64 `json:"quality,omitzero"`       // broken tool calls
+	Total    float64 `json:"total,omitzero"`         // what the tier is ordered by
+	TTFT     float64 `json:"ttft_seconds,omitzero"`  // as expected
+	Rest     float64 `json:"rest_seconds,omitzero"`  // from there to the end of the answer
+	Cached   float64 `json:"cached_tokens,omitzero"` // as expected
+	Tries    float64 `json:"tries,omitzero"`         // per good answer
+	InFlight int     `json:"in_flight,omitzero"`     // requests under way there
+	Cap      float64 `json:"cap,omitzero"`           // of requests under way, learned from rate limits; 0 = none is known
+	Knee     float64 `json:"knee,omitzero"`          // requests that are served at once, learned from waits; 0 = not known
+	Errors   float64 `json:"error_rate,omitzero"`    // rate of failed tries, 0 to 1
+	Limits   float64 `json:"rate_429,omitzero"`      // likewise of 429s
+	BadTools float64 `json:"bad_tool_rate,omitzero"` // likewise of broken tool calls
+	State    string  `json:"state,omitzero"`         // closed, cooling, open or half_open
+	Flagged  bool    `json:"flagged,omitzero"`       // for a quality that the request needs
+	New      bool    `json:"new,omitzero"`           // nothing was measured: these are the typical figures of the model
+}
+
+// AppendChoice appends the share, the value of time and the snapshot as members of a JSON object that has some already.
+func (r *Routed) AppendChoice(b []byte) []byte {
+	b = appendFigure(append(b, `,"share":`...), r.Share)
+	b = appendFigure(append(b, `,"kappa":`...), r.Kappa)
+	return strconv.AppendUint(append(b, `,"snapshot":`...), r.Snapshot, 10)
+}
+
+// AppendFigures appends the figures that are not 0 as members of a JSON object that has some already, Share first and
+// BadTools last. What is no number counts as 0.
+func (t *RoutedTerms) AppendFigures(b []byte) []byte {
+	b = appendMember(b, `,"share":`, t.Share)
+	b = appendMember(b, `,"price":`, t.Price)
+	b = appendMember(b, `,"wait":`, t.Wait)
+	b = appendMember(b, `,"decode":`, t.Decode)
+	b = appendMember(b, `,"failed_tries":`, t.Failed)
+	b = appendMember(b, `,"quality":`, t.Quality)
+	b = appendMember(b, `,"total":`, t.Total)
+	b = appendMember(b, `,"ttft_seconds":`, t.TTFT)
+	b = appendMember(b, `,"rest_seconds":`, t.Rest)
+	b = appendMember(b, `,"cached_tokens":`, t.Cached)
+	b = appendMember(b, `,"tries":`, t.Tries)
+	if t.InFlight != 0 {
+		b = strconv.AppendInt(append(b, `,"in_flight":`...), int64(t.InFlight), 10)
+	}
+	b = appendMember(b, `,"cap":`, t.Cap)
+	b = appendMember(b, `,"knee":`, t.Knee)
+	b = appendMember(b, `,"error_rate":`, t.Errors)
+	b = appendMember(b, `,"rate_429":`, t.Limits)
+	return appendMember(b, `,"bad_tool_rate":`, t.BadTools)
+}
+
+func appendMember(b []byte, name string, x float64) []byte {
+	if x == 0 || !finite(x) {
+		return b
+	}
+	return appendFigure(append(b, name...), x)
+}
+
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+
+// tens are powers of ten that floating-point numbers hold exactly.
+var tens = [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18}
+
+// figureDigits is how many digits of a figure are kept.
+const figureDigits = 4
+
+// scaled is x as an integer of figureDigits digits times ten to the power of exp; ok is false where that cannot be said
+// exactly enough with tens.
+func scaled(x float64) (digits int64, exp int, ok bool) {
+	if !(x >= 1e-12 && x < 1e15) {
+		return 0, 0, false
+	}
+	_, two := math.Frexp(x)
+	exp = (two-1)*1233>>12 - (figureDigits - 1) // log10(2) is 1233/4096: the exponent is right or one too low
+	for {
+		var m float64
+		if exp > 0 {
+			m = x / tens[exp]
+		} else {
+			m = x * tens[-exp]
+		}
+		if digits = int64(math.RoundToEven(m)); digits < 10_000 {
+			return digits, exp, digits >= 1000
+		}
+		exp++
+	}
+}
+
+// Figure is x with four significant digits, which is what records keep of figures; 0 if x is no finite number.
+func Figure(x float64) float64 {
+	if digits, exp, ok := scaled(math.Abs(x)); ok {
+		return math.Copysign(unscaled(digits, exp), x)
+	}
+	if x == 0 || !finite(x) {
+		return 0
+	}
+	var text [32]byte
+	f, err := strconv.ParseFloat(string(strconv.AppendFloat(text[:0], x, 'e', figureDigits-1, 64)), 64)
+	if err != nil { // rounded past the largest number
+		return x
+	}
+	return f
+}
+
+func unscaled(digits int64, exp int) float64 {
+	if exp > 0 {
+		return float64(digits) * tens[exp]
+	}
+	return float64(digits) / tens[-exp]
+}
+
+// appendFigure appends x as the shortest JSON number that reads back as it, as ECMAScript writes numbers: quickly if it
+// is one of Figure, 0 if it is not finite.
+func appendFigure(b []byte, x float64) []byte {
+	if x == 0 || !finite(x) {
+		return append(b, '0')
+	}
+	size := math.Abs(x)
+	if digits, exp, ok := scaled(size); ok && size >= 1e-6 && unscaled(digits, exp) == size {
+		if x < 0 {
+			b = append(b, '-')
+		}
+		for exp > 0 {
+			digits, exp = digits*10, exp-1
+		}
+		return appendUnits(b, uint64(digits), uint64(-exp))
+	}
+	return appendES6(b, x, size)
+}
+
+// appendES6 appends a finite number that is not 0.
+func appendES6(b []byte, x, size float64) []byte {
+	if size >= 1e-6 && size < 1e21 {
+		return strconv.AppendFloat(b, x, 'f', -1, 64)
+	}
+	b = strconv.AppendFloat(b, x, 'e', -1, 64)
+	if n := len(b); b[n-4] == 'e' && b[n-2] == '0' { // e-09 is written e-9
+		b = append(b[:n-2], b[n-1])
+	}
+	return b
+}
