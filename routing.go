@@ -45,12 +45,24 @@ type RoutedTerms struct {
 	Errors   float64 `json:"error_rate,omitzero"`    // rate of failed tries, 0 to 1
 	Limits   float64 `json:"rate_429,omitzero"`      // likewise of 429s
 	BadTools float64 `json:"bad_tool_rate,omitzero"` // likewise of broken tool calls
-	State    string  `json:"state,omitzero"`         // closed, cooling, open or half_open
-	Flagged  bool    `json:"flagged,omitzero"`       // for a quality that the request needs
-	New      bool    `json:"new,omitzero"`           // nothing was measured: these are the typical figures of the model
+
+	// What a replay under other rules needs besides.
+	Fixed      float64 `json:"failed_fixed,omitzero"`       // the part of Failed that does not grow with the value of time
+	Ramp       float64 `json:"ramp,omitzero"`               // the part of its share that it gets while it comes back, 0 = all of it
+	Explored   float64 `json:"explored,omitzero"`           // the part of Share that is for the sake of knowing
+	List       float64 `json:"list_price,omitzero"`         // Price by the list alone, without cache hits
+	OtherPrice float64 `json:"other_price,omitzero"`        // Price if the session's cache were elsewhere instead of here, or here instead of elsewhere; 0 = the same
+	OtherTTFT  float64 `json:"other_ttft_seconds,omitzero"` // TTFT likewise
+
+	State   string `json:"state,omitzero"`   // closed, cooling, open or half_open
+	Flagged bool   `json:"flagged,omitzero"` // for a quality that the request needs
+	New     bool   `json:"new,omitzero"`     // nothing was measured: these are the typical figures of the model
+	Warm    bool   `json:"warm,omitzero"`    // the session's cache is here
+	Holds   bool   `json:"holds,omitzero"`   // and the session stays here unless another one is cheaper by more than a little
 }
 
-// AppendChoice appends the share, the value of time and the snapshot as members of a JSON object that has some already.
+// AppendChoice appends the share, the value of time and the snapshot as members of a JSON object that has some already,
+// the first two as Figure makes them.
 func (r *Routed) AppendChoice(b []byte) []byte {
 	b = appendFigure(append(b, `,"share":`...), r.Share)
 	b = appendFigure(append(b, `,"kappa":`...), r.Kappa)
@@ -58,7 +70,7 @@ func (r *Routed) AppendChoice(b []byte) []byte {
 }
 
 // AppendFigures appends the figures that are not 0 as members of a JSON object that has some already, Share first and
-// BadTools last. What is no number counts as 0.
+// BadTools last, each as Figure makes it. What is no number counts as 0.
 func (t *RoutedTerms) AppendFigures(b []byte) []byte {
 	b = appendMember(b, `,"share":`, t.Share)
 	b = appendMember(b, `,"price":`, t.Price)
@@ -78,7 +90,13 @@ func (t *RoutedTerms) AppendFigures(b []byte) []byte {
 	b = appendMember(b, `,"knee":`, t.Knee)
 	b = appendMember(b, `,"error_rate":`, t.Errors)
 	b = appendMember(b, `,"rate_429":`, t.Limits)
-	return appendMember(b, `,"bad_tool_rate":`, t.BadTools)
+	b = appendMember(b, `,"bad_tool_rate":`, t.BadTools)
+	b = appendMember(b, `,"failed_fixed":`, t.Fixed)
+	b = appendMember(b, `,"ramp":`, t.Ramp)
+	b = appendMember(b, `,"explored":`, t.Explored)
+	b = appendMember(b, `,"list_price":`, t.List)
+	b = appendMember(b, `,"other_price":`, t.OtherPrice)
+	return appendMember(b, `,"other_ttft_seconds":`, t.OtherTTFT)
 }
 
 func appendMember(b []byte, name string, x float64) []byte {
@@ -90,38 +108,41 @@ func appendMember(b []byte, name string, x float64) []byte {
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-// tens are powers of ten that floating-point numbers hold exactly.
-var tens = [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18}
+// tens are the powers of ten from 1e-18 to 1e18.
+var tens = [...]float64{1e-18, 1e-17, 1e-16, 1e-15, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1,
+	1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18}
+
+const one = 18 // place of 1 in tens
 
 // figureDigits is how many digits of a figure are kept.
 const figureDigits = 4
 
-// scaled is x as an integer of figureDigits digits times ten to the power of exp; ok is false where that cannot be said
-// exactly enough with tens.
-func scaled(x float64) (digits int64, exp int, ok bool) {
+// scaled is a positive x as an integer of figureDigits digits times ten to the power of exp; ok is false where tens do not
+// reach.
+func scaled(x float64) (digits uint64, exp int, ok bool) {
 	if !(x >= 1e-12 && x < 1e15) {
 		return 0, 0, false
 	}
-	_, two := math.Frexp(x)
-	exp = (two-1)*1233>>12 - (figureDigits - 1) // log10(2) is 1233/4096: the exponent is right or one too low
-	for {
-		var m float64
-		if exp > 0 {
-			m = x / tens[exp]
-		} else {
-			m = x * tens[-exp]
-		}
-		if digits = int64(math.RoundToEven(m)); digits < 10_000 {
-			return digits, exp, digits >= 1000
-		}
+	two := int(math.Float64bits(x)>>52) - 1023
+	exp = two*1233>>12 - (figureDigits - 1) // log10(2) is 1233/4096: the exponent is right or one too low
+	digits = uint64(x*tens[one-exp] + 0.5)
+	if digits >= 10_000 {
 		exp++
+		digits = uint64(x*tens[one-exp] + 0.5)
 	}
+	return digits, exp, true
 }
 
 // Figure is x with four significant digits, which is what records keep of figures; 0 if x is no finite number.
 func Figure(x float64) float64 {
 	if digits, exp, ok := scaled(math.Abs(x)); ok {
-		return math.Copysign(unscaled(digits, exp), x)
+		f := float64(digits)
+		if exp > 0 {
+			f *= tens[one+exp]
+		} else {
+			f /= tens[one-exp]
+		}
+		return math.Copysign(f, x)
 	}
 	if x == 0 || !finite(x) {
 		return 0
@@ -129,40 +150,61 @@ func Figure(x float64) float64 {
 	var text [32]byte
 	f, err := strconv.ParseFloat(string(strconv.AppendFloat(text[:0], x, 'e', figureDigits-1, 64)), 64)
 	if err != nil { // rounded past the largest number
-		return x
+		return math.Copysign(math.MaxFloat64, x)
 	}
 	return f
 }
 
-func unscaled(digits int64, exp int) float64 {
-	if exp > 0 {
-		return float64(digits) * tens[exp]
-	}
-	return float64(digits) / tens[-exp]
-}
-
-// appendFigure appends x as the shortest JSON number that reads back as it, as ECMAScript writes numbers: quickly if it
-// is one of Figure, 0 if it is not finite.
+// appendFigure appends Figure of x as the shortest JSON number that reads back as it, as ECMAScript writes numbers.
 func appendFigure(b []byte, x float64) []byte {
-	if x == 0 || !finite(x) {
-		return append(b, '0')
+	digits, exp, ok := scaled(math.Abs(x))
+	if !ok {
+		return appendFar(b, Figure(x))
 	}
-	size := math.Abs(x)
-	if digits, exp, ok := scaled(size); ok && size >= 1e-6 && unscaled(digits, exp) == size {
-		if x < 0 {
-			b = append(b, '-')
-		}
-		for exp > 0 {
-			digits, exp = digits*10, exp-1
-		}
-		return appendUnits(b, uint64(digits), uint64(-exp))
+	if x < 0 {
+		b = append(b, '-')
 	}
-	return appendES6(b, x, size)
+	for digits%10 == 0 {
+		digits, exp = digits/10, exp+1
+	}
+	if exp >= 0 {
+		b = strconv.AppendUint(b, digits, 10)
+		for ; exp > 0; exp-- {
+			b = append(b, '0')
+		}
+		return b
+	}
+	return appendFraction(b, digits, exp)
 }
 
-// appendES6 appends a finite number that is not 0.
-func appendES6(b []byte, x, size float64) []byte {
-	if size >= 1e-6 && size < 1e21 {
+// appendFraction appends digits times ten to the power of a negative exp.
+func appendFraction(b []byte, digits uint64, exp int) []byte {
+	var text [figureDigits]byte
+	n := figureDigits
+	for ; digits > 0; digits /= 10 {
+		n--
+		text[n] = byte('0' + digits%10)
+	}
+	d := text[n:]
+	whole := len(d) + exp // digits before the point
+	switch {
+	case whole > 0:
+		b = append(append(b, d[:whole]...), '.')
+		return append(b, d[whole:]...)
+	case whole > -6:
+		b = append(append(b, "0.00000"[:2-whole]...), d...)
+		return b
+	}
+	if b = append(b, d[0]); len(d) > 1 {
+		b = append(append(b, '.'), d[1:]...)
+	}
+	return strconv.AppendInt(append(b, 'e'), int64(whole-1), 10)
+}
+
+// appendFar appends a number that tens do not reach.
+func appendFar(b []byte, x float64) []byte {
+	size := math.Abs(x)
+	if size == 0 || size >= 1e-6 && size < 1e21 {
 		return strconv.AppendFloat(b, x, 'f', -1, 64)
 	}
 	b = strconv.AppendFloat(b, x, 'e', -1, 64)

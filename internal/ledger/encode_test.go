@@ -79,11 +79,7 @@ func draw(t *rapid.T, v reflect.Value, name string) {
 	case reflect.Uint64:
 		v.SetUint(rapid.Uint64().Draw(t, name))
 	case reflect.Float64:
-		x := rapid.Float64().Draw(t, name)
-		if rapid.Bool().Draw(t, name+" figure") {
-			x = hearth.Figure(x)
-		}
-		v.SetFloat(x + 0) // 0 has no sign in a record
+		v.SetFloat(hearth.Figure(rapid.Float64().Draw(t, name))) // that much of it is kept
 	default:
 		t.Fatalf("field %s has kind %s: teach draw, and encode, to write it", name, v.Kind())
 	}
