@@ -225,6 +225,8 @@ func (o *object) terms(t *hearth.RoutedTerms) {
 	o.strIf("state", t.State)
 	o.flag("flagged", t.Flagged)
 	o.flag("new", t.New)
+	o.flag("warm", t.Warm)
+	o.flag("holds", t.Holds)
 	o.close()
 }
 
