@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"slices"
 	"time"
 
 	"myip.co.kr/hearth"
@@ -12,16 +13,17 @@ import (
 // routed is what the router is asked about a request, and what it decided. The zero value is a request that it has nothing
 // to say about.
 type routed struct {
-	ask     routing.Ask
-	session string        // as the caller names its conversation, "" = it does not
-	opening []byte        // how the conversation begins; of the body, so it is not kept
-	keyID   string        // of the caller
-	model   *hearth.Model // whose session hash is
-	hash    uint64
-	now     time.Time
-	tiers   []ranked // that were ordered, the latest last
-	inline  [2]ranked
-	terms   map[int]routing.Terms // of the candidates, by Endpoint.Index; nil = nobody asks
+	ask       routing.Ask
+	session   string        // as the caller names its conversation, "" = it does not
+	opening   []byte        // how the conversation begins; of the body, so it is not kept
+	keyID     string        // of the caller
+	model     *hearth.Model // whose session hash is
+	hash      uint64
+	now       time.Time
+	explained bool     // nobody is asked: what is most likely to be drawn goes first
+	tiers     []ranked // that were ordered, the latest last
+	inline    [2]ranked
+	terms     map[int]routing.Terms // of the candidates, by Endpoint.Index; nil = nobody asks
 }
 
 // ranked is a tier that was ordered.
@@ -67,6 +69,33 @@ func (r *Relay) rank(x *routed, tier []hearth.Candidate) {
 	for _, t := range why {
 		x.terms[t.Endpoint] = t
 	}
+	if x.explained {
+		r.likeliest(ask, tier, why, x.now)
+	}
+}
+
+// likeliest orders a tier that nobody asks about but to have it explained: instead of a candidate that is drawn, the one
+// that is drawn most often goes first.
+func (r *Relay) likeliest(ask routing.Ask, tier []hearth.Candidate, why []routing.Terms, now time.Time) {
+	first := why[0]
+	for _, t := range why {
+		if t.Share > first.Share || t.Share == first.Share && t.R < first.R {
+			first = t
+		}
+	}
+	if first.Endpoint == why[0].Endpoint {
+		return
+	}
+	ask.Retry = true // nothing is drawn then
+	r.router.Order(&ask, tier, nil, now)
+	i := slices.IndexFunc(tier, func(c hearth.Candidate) bool { return c.Endpoint.Index == first.Endpoint })
+	c := tier[i]
+	copy(tier[1:i+1], tier[:i])
+	tier[0] = c
+	for i := range tier {
+		tier[i].Reason = routing.Ascending
+	}
+	tier[0].Reason = string(routing.Share)
 }
 
 // sessionOf is the session of the request with a model.
