@@ -89,6 +89,7 @@ type Terms struct {
 	Standing Standing // of the endpoint
 	Flagged  bool     // for a quality that the request needs
 	New      bool     // nothing was measured: the figures are typical ones of the model
+	Basis
 }
 
 // Result is how a try ended. Times are not in it: the router measures them from Begin, First and Done.

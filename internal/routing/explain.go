@@ -72,7 +72,7 @@ func (s *scene) explain(a *Ask, tier []hearth.Candidate, why []Terms, d Decision
 		case drawn:
 			w.Share = (1 - odds) * s.part(o)
 			if o == lost {
-				w.Share += odds
+				w.Share, w.Explored = w.Share+odds, odds
 			}
 		case i == d.Place:
 			w.Share = 1
@@ -95,6 +95,7 @@ func (s *scene) terms(o *option, w *Terms) {
 		w.Knee = row.knee
 	}
 	w.Flagged, w.New = row.flagged(&s.q), row.fresh
+	s.basis(row, w, float64(n))
 	switch {
 	case o.class == open:
 		w.Standing = Open
