@@ -43,7 +43,8 @@ type Input struct {
 }
 
 // Rank orders the candidates of one external tier in place: same model, same priority. It may say why in their Reason.
-// It is not asked under the caller's own order or sort.
+// It is not asked under the caller's own order or sort, nor about endpoints that stand behind others of their tier because
+// they do not declare to take what the request needs.
 type Rank func(tier []hearth.Candidate)
 
 // DefaultOutput is the completion length, in tokens, assumed when a request sets no limit and nothing else tells one.

@@ -51,28 +51,24 @@ func localsFirst(tier []hearth.Candidate) int {
 }
 
 // orderExternal ranks the usable endpoints of an external tier. A request that needs tools, a response format or media
-// goes first to those that declare to take it; the others are not skipped. What was filtered out, and what is only
-// a last resort, takes the place that its expected price gives it.
+// goes first to those that declare to take it; the others are not skipped, and follow by expected price. What was filtered
+// out, and what is only a last resort, takes the place that its expected price gives it.
 func (b *builder) orderExternal(ext []hearth.Candidate, fixed bool) {
 	use := ext
 	if b.dropAt != nil || b.cooled {
 		use = ext[:toBack(ext, func(c *hearth.Candidate) bool { return c.LastResort || b.dropped(c.Endpoint) })]
 	}
 	if len(use) > 1 {
-		if b.Rank != nil && !fixed {
-			b.Rank(use)
-		} else {
-			b.sortByPrice(use)
-			for i := range use {
-				use[i].Reason = reasonPrice
-			}
-		}
+		front := len(use)
 		if b.needs {
 			if n := toBack(use, func(c *hearth.Candidate) bool { return !b.declares(c.Endpoint) }); n > 0 {
-				for i := range use[n:] {
-					use[n+i].Reason = reasonOpen
-				}
+				front = n
 			}
+		}
+		b.rank(use[:front], fixed)
+		b.rank(use[front:], true)
+		for i := range use[front:] {
+			use[front+i].Reason = reasonOpen
 		}
 	}
 	for n := len(use); n < len(ext); n++ {
@@ -82,6 +78,18 @@ func (b *builder) orderExternal(ext []hearth.Candidate, fixed bool) {
 			copy(ext[i+1:n+1], ext[i:n])
 			ext[i] = c
 		}
+	}
+}
+
+// rank orders usable endpoints of an external tier; fixed: by expected price.
+func (b *builder) rank(use []hearth.Candidate, fixed bool) {
+	if b.Rank != nil && !fixed && len(use) > 1 {
+		b.Rank(use)
+		return
+	}
+	b.sortByPrice(use)
+	for i := range use {
+		use[i].Reason = reasonPrice
 	}
 }
 
