@@ -24,7 +24,7 @@ func TestRank(t *testing.T) {
 			s.at(acmeGemma).Params, s.at(betaGemma).Params = toolParams, toolParams
 			s.serve("gamma", "1")
 			s.serve("delta", "2")
-		}, true, []string{acmeGemma, betaGemma}, []string{localGemma, betaGemma, acmeGemma, "gamma " + gemma, "delta " + gemma}},
+		}, true, []string{acmeGemma, betaGemma}, []string{localGemma, betaGemma, acmeGemma, "delta " + gemma, "gamma " + gemma}},
 		{"nobody, if one alone declares them", func(s *scene) {
 			s.at(betaGemma).Params = toolParams
 			s.serve("gamma", "1")
