@@ -35,6 +35,8 @@ type Model struct {
 	Created     int64       // unix seconds, 0 = unknown
 	Input       []string    // modalities, default ["text"]
 	Endpoints   []*Endpoint // ascending priority, then configuration order; set by Seal
+	TierMode    TierMode    // how own slots stand to external endpoints, "" = strict
+	SpillAfter  time.Duration
 }
 
 // Provider is who can serve models.
@@ -54,6 +56,8 @@ type Provider struct {
 	Settle time.Duration
 	// MaxTokensKey is the one key for the output cap that the provider knows, "" = either.
 	MaxTokensKey string
+	// Probe says which of its endpoints the gateway itself asks whether they answer again.
+	Probe ProbePolicy
 	// Dialect is "openai", or "openrouter" for a provider that takes OpenRouter's provider object itself.
 	Dialect                         string
 	PrivacyURL, TermsURL, StatusURL string
@@ -90,6 +94,7 @@ type Endpoint struct {
 	NoCollection  bool     // declared: prompts are not collected for training
 	ZDR           bool     // declared: nothing is retained
 	ToolQuality   float64  // the operator's grade of its tool calls, 0 to 1; 0 = not graded
+	Flagged       string   // why the operator doubts the quality of its answers, "" = does not
 	Disabled      bool
 	Slot          *Slot // local endpoints only
 

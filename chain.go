@@ -24,6 +24,8 @@ type Candidate struct {
 	MaxTokens int
 	// LastResort: the endpoint is in cooldown and is tried all the same, behind everything else.
 	LastResort bool
+	// Spilled: it is an own slot that stands behind external endpoints only because it is not up: that it were is wanted.
+	Spilled bool
 }
 
 // Drop is one endpoint that was left out of a chain, and why.

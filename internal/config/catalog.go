@@ -84,9 +84,12 @@ func (c *Config) catalogModels(cat *hearth.Catalog) map[string]*hearth.Model {
 	}
 	byID := map[string]*hearth.Model{}
 	for _, id := range c.modelIDs() {
-		m := &hearth.Model{ID: id, Name: id, Input: []string{"text"}}
+		m := &hearth.Model{
+			ID: id, Name: id, Input: []string{"text"}, TierMode: hearth.TierMode(c.Routing.TierMode), SpillAfter: c.Routing.SpillAfter,
+		}
 		if d := details[id]; d != nil {
 			m.Name = orElse(d.Name, id)
+			m.TierMode, m.SpillAfter = hearth.TierMode(orElse(d.TierMode, c.Routing.TierMode)), cmp.Or(d.SpillAfter, c.Routing.SpillAfter)
 			m.Description, m.Created, m.Input = d.Description, int64(d.Created), d.Input
 		}
 		byID[id] = m
@@ -158,7 +161,7 @@ func (c *Config) addProvider(cat *hearth.Catalog, models map[string]*hearth.Mode
 		Slug: p.Slug, Name: orElse(p.Name, p.Slug), Kind: hearth.External,
 		BaseURL: strings.TrimRight(p.BaseURL, "/"), APIKey: p.APIKey, Headers: p.Headers,
 		Currency: p.Currency, Margin: margin, Limits: p.Limits.limits(), NoStreamOptions: p.NoStreamOptions, Settle: c.settle(p),
-		MaxTokensKey: p.MaxTokensKey, Dialect: p.Dialect,
+		MaxTokensKey: p.MaxTokensKey, Dialect: p.Dialect, Probe: hearth.ProbePolicy(orElse(p.Probe, c.Routing.Probe)),
 		PrivacyURL: p.PrivacyURL, TermsURL: p.TermsURL, StatusURL: p.StatusURL,
 	}
 	cat.Providers = append(cat.Providers, provider)
@@ -172,7 +175,7 @@ func (c *Config) addProvider(cat *hearth.Catalog, models map[string]*hearth.Mode
 			Context: o.Context, MaxOutput: o.MaxOutput, ImageTokens: o.ImageTokens,
 			Quantization: strings.ToLower(o.Quantization), Disabled: o.Disabled,
 			Params: p.params(o), Input: o.Input, ToolQuality: o.ToolQuality.InexactFloat64(),
-			NoCollection: noCollection, ZDR: zdr,
+			NoCollection: noCollection, ZDR: zdr, Flagged: o.Flagged,
 		})
 	}
 }

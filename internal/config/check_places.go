@@ -120,5 +120,6 @@ func (k *checker) offer(path string, p *Provider, o *Offer) {
 	k.parameters(path+".parameters", o.Parameters)
 	k.input(path+".input", o.Input)
 	k.price(path+".price", o.Price, false)
+	k.plain(path+".flagged", o.Flagged, maxName)
 	k.offerPolicy(path, p, o)
 }

@@ -175,6 +175,10 @@ type Model struct {
 	Kappa *decimal.Decimal `yaml:"kappa" min:"0.001" max:"100" example:"1"`
 	// MaxPremium is that of this model. Default: that under routing.
 	MaxPremium *Margin `yaml:"max_premium" min:"0%" max:"10000%" example:"10%"`
+	// TierMode is that of this model. Default: that under routing.
+	TierMode string `yaml:"tier_mode" enum:"strict spill cost" example:"spill"`
+	// SpillAfter is that of this model. Default: that under routing.
+	SpillAfter time.Duration `yaml:"spill_after" min:"100ms" max:"10m" example:"10s"`
 }
 
 // Records says how the record of each request is kept.
@@ -235,10 +239,10 @@ type Request struct {
 // Routing says how requests are shared among the external endpoints of a model that have the same priority. Own slots follow
 // their state, and what a caller sorts or orders itself is left as it is.
 type Routing struct {
-	// By is what such endpoints are ordered by. price: what the request is expected to cost. cost: what a good answer costs
-	// in all, with the wait for it, failed tries and broken tool calls as they are measured; those near the lowest share
-	// the traffic.
-	By string `yaml:"by" default:"price" enum:"price cost"`
+	// By is what such endpoints are ordered by. cost: what a good answer costs in all, with the wait for it, failed tries and
+	// broken tool calls as they are measured; those near the lowest share the traffic. price: what the request is expected to
+	// cost, the cheapest first.
+	By string `yaml:"by" default:"cost" enum:"cost price"`
 	// Kappa is the value of time: at a model's typical endpoint, waiting for an answer costs that part of its price. 1 is
 	// for people who wait, 0.05 for work in the background.
 	Kappa decimal.Decimal `yaml:"kappa" default:"0.85" min:"0.001" max:"100" example:"1"`
@@ -249,6 +253,20 @@ type Routing struct {
 	// Explore is the part of a model's requests that goes to endpoints that were not tried for long, so that improvements are
 	// noticed.
 	Explore Margin `yaml:"explore" default:"3%" min:"0%" max:"50%" example:"1%"`
+	// TierMode says how own slots stand to the external endpoints of their model. strict: by priority alone, so own slots
+	// come first however long the queue is. spill: a slot whose first token is expected later than that of the best
+	// endpoint of the next tier, by more than spill_after, stands behind that tier; if it is not up, the request is a vote
+	// for starting it. cost: slots and external endpoints stand by what they charge and what the wait for them costs, with
+	// kappa as the value of time. What a caller sorts or orders itself is left as it is in all three.
+	TierMode string `yaml:"tier_mode" default:"strict" enum:"strict spill cost"`
+	// SpillAfter is how much later than elsewhere the first token of an own slot may come under tier_mode: spill.
+	SpillAfter time.Duration `yaml:"spill_after" default:"3s" min:"100ms" max:"10m" example:"10s"`
+	// Probe says which endpoints that have failed are asked by the gateway itself, with a request of one token, whether they
+	// answer again, so that no caller has to find out. free: those whose prices are all 0. always: all; what that costs is
+	// yours, and small. off: none. A provider may have its own.
+	Probe string `yaml:"probe" default:"free" enum:"free always off"`
+	// ProbeEvery is the least time between two such requests to one endpoint; each that fails doubles it, up to 32 times.
+	ProbeEvery time.Duration `yaml:"probe_every" default:"15s" min:"5s" max:"1h" example:"1m"`
 }
 
 // Cooldown says what becomes of an endpoint that failed three times in a row and is out for 60 s.

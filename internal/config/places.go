@@ -182,6 +182,9 @@ type Provider struct {
 	// is the default of its models. Requests with zdr: true skip whoever does not declare it. Own slots always pass.
 	// Default: not declared.
 	ZDR *bool `yaml:"zdr" example:"true"`
+	// Probe says whether the gateway itself asks endpoints that have failed whether they answer again: see probe under
+	// routing. Default: as there.
+	Probe string `yaml:"probe" enum:"free always off" example:"always"`
 	// Limits bound one attempt at this provider.
 	Limits Limits `yaml:"limits"`
 	// PrivacyURL is the address of the provider's privacy policy, for the list of providers.
@@ -228,6 +231,9 @@ type Offer struct {
 	// ToolQuality is your grade of its tool calls, from 0 to 1, for callers that sort by it (:exacto); 0 is not graded
 	// and counts as 0.9. The share of calls that came out well, as measured, weighs the grade.
 	ToolQuality decimal.Decimal `yaml:"tool_quality" default:"0" min:"0" max:"1" example:"0.9"`
+	// Flagged is why the quality of its answers is in doubt. An offer with such a text gets few requests, to know it by, as
+	// long as another one of the model and priority has room. hearth quality sets such flags while the gateway runs.
+	Flagged string `yaml:"flagged" example:"garbles Korean in long answers"`
 	// Price is the price list in the provider's currency, before exchange rate and margin. The word reported in its place
 	// takes what the provider says of each answer, without a list. Default: free.
 	Price *Price `yaml:"price" example:"{prompt: 0.13, completion: 0.4}"`
