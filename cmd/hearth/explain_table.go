@@ -43,6 +43,7 @@ type explained struct {
 		Currency   string  `json:"currency"`
 		Expected   float64 `json:"expected"`
 	} `json:"cost"`
+	Share *float64 `json:"share"`
 	Speed *struct {
 		Latency    *median `json:"latency"`
 		Throughput *median `json:"throughput"`
@@ -69,6 +70,7 @@ var columns = []struct {
 	{"EXPECTED", func(c *explained) string { return significant(c.Cost.Expected) + " " + c.Cost.Currency }},
 	{"FIRST TOKEN", (*explained).latency},
 	{"TOKENS/S", (*explained).throughput},
+	{"SHARE", (*explained).share},
 	{"WHY HERE", func(c *explained) string { return c.Reason }},
 }
 
@@ -100,6 +102,18 @@ func (c *explained) throughput() string {
 		return unknown
 	}
 	return significant(c.Speed.Throughput.P50)
+}
+
+// share is how often the candidate is the first of its tier, where that is drawn.
+func (c *explained) share() string {
+	if c.Share == nil {
+		return unknown
+	}
+	percent, decimals := 100**c.Share, 1
+	if percent >= 10 {
+		decimals = 0
+	}
+	return strconv.FormatFloat(percent, 'f', decimals, 64) + " %"
 }
 
 // significant prints three significant digits of a small number and the whole of a large one, never with an exponent.

@@ -24,6 +24,9 @@ var update = flag.Bool("update", false, "rewrite golden files")
 // estimates, and exact amounts that hang on them, are masked in golden files: the estimator has tests of its own.
 var estimates = regexp.MustCompile(`(estimated? (?:at|is)|lowered to|prompt estimate:|"estimate_tokens":|"prompt_tokens":|"expected":|"(?:max|completion)_tokens":) ?[0-9.]+`)
 
+// costs are what routing by cost is made of, masked likewise: the router has tests of its own. What they say is the order.
+var costs = regexp.MustCompile(`("(?:share|price|wait|decode|failed_tries|quality|total|ttft_seconds|rest_seconds|cached_tokens|tries|error_rate|rate_429|bad_tool_rate)":) [0-9.e-]+|[0-9.]+ %  +`)
+
 // TestExplain_Golden holds every testdata/explain/*.txtar to the letter: the request, what its table says ("want") and,
 // where that file is there, the JSON ("want.json"). The configuration is the archive's own hearth.yaml, or seed.yaml for
 // the cases of the seed pages, or market.yaml.
@@ -110,5 +113,10 @@ func explainText(t *testing.T, cfg string, request []byte, asJSON bool) string {
 		}
 		text = append(v, '\n')
 	}
-	return estimates.ReplaceAllString(string(text), "$1 N")
+	return estimates.ReplaceAllString(costs.ReplaceAllStringFunc(string(text), func(s string) string {
+		if key, _, ok := strings.Cut(s, ":"); ok {
+			return key + ": N"
+		}
+		return "N %  "
+	}), "$1 N")
 }

@@ -7,18 +7,20 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"time"
 
 	"myip.co.kr/hearth"
 	"myip.co.kr/hearth/internal/config"
 	"myip.co.kr/hearth/internal/driver"
 	"myip.co.kr/hearth/internal/health"
 	"myip.co.kr/hearth/internal/relay"
+	"myip.co.kr/hearth/internal/routing"
 	"myip.co.kr/hearth/internal/server"
 	"myip.co.kr/hearth/internal/slot"
 )
 
 // Explain says which chain a request body would get under a configuration, as if every slot were asleep and every
-// endpoint healthy. Nothing is started and nothing is written. key is the key whose policy counts, by its name, id or
+// endpoint healthy and not measured yet. Nothing is started and nothing is written. key is the key whose policy counts, by its name, id or
 // label; "" is one that may do everything. What a key has spent does not count here.
 func Explain(ctx context.Context, cfg *config.Config, body []byte, key string) (server.Explanation, error) {
 	cat, err := catalogOf(cfg)
@@ -44,8 +46,8 @@ func Explain(ctx context.Context, cfg *config.Config, body []byte, key string) (
 	if err != nil {
 		return server.Explanation{}, err
 	}
-	tracker := health.NewTracker(cat)
-	rel := relay.New(opt, relay.Parts{Catalog: cat, Fleet: fleet, Health: tracker, Media: fetcher(cfg, ""), Log: log}) // nothing is downloaded
+	tracker, router := health.NewTracker(cat), routing.NewRouter(cat, routingOptions(cfg), time.Now())
+	rel := relay.New(opt, relay.Parts{Catalog: cat, Fleet: fleet, Health: tracker, Router: router, Media: fetcher(cfg, ""), Log: log}) // nothing is downloaded
 	s := server.New(server.Options{}, server.Parts{Catalog: cat, Relay: rel, Fleet: fleet, Health: tracker, Log: log})
 	x, err := s.Explain(body, caller)
 	return x, errors.Join(err, fleet.Close(ctx))

@@ -45,14 +45,14 @@ func (w *world) chainOf(t *testing.T) (order []string, share, inflight map[strin
 }
 
 // TestServer_RoutingCost: endpoints that tie on priority share by what a good answer costs, and what becomes of requests is
-// learned. By default they go by price.
+// learned. By price the cheapest is first.
 func TestServer_RoutingCost(t *testing.T) {
 	t.Parallel()
 	w := startWorld(t, "")
 	if order, share, _ := w.chainOf(t); len(order) != 2 || order[0] != "acme" || len(share) != 0 {
 		t.Errorf("by price: %v %v", order, share)
 	}
-	w.reload("default_model:", "routing: {by: cost, kappa: 1}\ndefault_model:")
+	w.reload("routing: {by: price}", "routing: {kappa: 1}")
 	_, share, _ := w.chainOf(t)
 	if len(share) != 2 || math.Abs(share["acme"]+share["beta"]-1) > 1e-9 || share["acme"] < share["beta"] {
 		t.Errorf("shares of two endpoints that nothing is known of: %v", share)

@@ -56,6 +56,7 @@ margin: 5%%
 data_dir: %[1]q
 default_model: google/gemma-4-26b-a4b
 aliases: {gpt-4o-mini: google/gemma-4-26b-a4b, openai/gpt-4o: google/gemma-4-26b-a4b}
+routing: {by: price}
 shutdown: {lame_duck: 0s, grace: 5s}
 local: {name: MyIP Local GPU}
 nodes:
