@@ -14,6 +14,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "engine" {
 		os.Exit(engine.Main(os.Args[2:]))
 	}
+	if len(os.Args) > 1 && os.Args[1] == "mayfly" {
+		os.Exit(mayfly(os.Args[2], os.Args[3], os.Args[4]))
+	}
 	// The race detector has each process wait for a second before it ends, the engines too.
 	if err := os.Setenv("GORACE", strings.TrimSpace(os.Getenv("GORACE")+" atexit_sleep_ms=0")); err != nil {
 		panic(err)

@@ -19,9 +19,8 @@ const (
 	farQuick = "far/quick"
 )
 
-// startNode starts a node with two slots, of which the first takes so long to load that nobody waits for it,
-// and returns the address for gateways.
-func startNode(t *testing.T) string {
+// startNode starts a node with slots, in YAML, and returns the address for gateways.
+func startNode(t *testing.T, slots string) string {
 	t.Helper()
 	dir := t.TempDir()
 	url := "unix://" + filepath.Join(dir, "node.sock")
@@ -33,9 +32,7 @@ nodes:
   - name: far
     exclusive: false
     slots:
-      - {name: slow, model: %s, command: %s, concurrency: 1, stop_grace: 100ms}
-      - {name: quick, model: %s, command: %s, concurrency: 1, stop_grace: 1s}
-`, filepath.Join(dir, "data"), url, farSlow, engineCommand(t, farSlow, "--load", "10m"), farQuick, engineCommand(t, farQuick, "--load", "50ms")), nil, nil)
+%s`, filepath.Join(dir, "data"), url, slots), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,37 +67,42 @@ nodes:
 	return url
 }
 
+// untilSlots waits until the list of slots has part in it.
+func (w *world) untilSlots(what, part string) {
+	w.t.Helper()
+	states := func() string {
+		return string(w.call("GET", "/api/v1/slots", "", "Authorization: Bearer "+w.admin).body)
+	}
+	tick, end := time.NewTicker(20*time.Millisecond), time.After(time.Minute)
+	defer tick.Stop()
+	for !strings.Contains(states(), part) {
+		select {
+		case <-tick.C:
+		case <-end:
+			w.t.Fatalf("it does not come to this: %s\n%s", what, states())
+		}
+	}
+}
+
 // TestNode_Also: a request that waits at another machine for a slot goes on to another one of it that is ready first, and
 // has its place there.
 func TestNode_Also(t *testing.T) {
 	t.Parallel()
+	url := startNode(t, fmt.Sprintf(`      - {name: slow, model: %s, command: %s, concurrency: 1, stop_grace: 100ms}
+      - {name: quick, model: %s, command: %s, concurrency: 1, stop_grace: 1s}
+`, farSlow, engineCommand(t, farSlow, "--load", "10m"), farQuick, engineCommand(t, farQuick, "--load", "50ms"))) // nobody waits for the first to load
 	far := fmt.Sprintf(`  - name: far
     url: %q
     token: node-token-0123456789abcdef0123456789
     slots:
       - {name: slow, model: %s, concurrency: 1, wait: 60s, price: {prompt: 1, completion: 1}}
       - {name: quick, model: %s, concurrency: 1, wait: 60s, price: {prompt: 1, completion: 1}}
-`, startNode(t), farSlow, farQuick)
+`, url, farSlow, farQuick)
 	w := startWorld(t, "", "  - name: gpu-2\n", far+"  - name: gpu-2\n")
-	states := func() string {
-		return string(w.call("GET", "/api/v1/slots", "", "Authorization: Bearer "+w.admin).body)
-	}
-	until := func(what, part string) {
-		t.Helper()
-		tick, end := time.NewTicker(20*time.Millisecond), time.After(time.Minute)
-		defer tick.Stop()
-		for !strings.Contains(states(), part) {
-			select {
-			case <-tick.C:
-			case <-end:
-				t.Fatalf("it does not come to this: %s\n%s", what, states())
-			}
-		}
-	}
-	until("the machine is known", `"remote":true,"state":"asleep"`)
+	w.untilSlots("the machine is known", `"remote":true,"state":"asleep"`)
 	answered := make(chan reply, 1)
 	go func() { answered <- w.chat(ask(farSlow, `, "models": ["`+farSlow+`", "`+farQuick+`"]`)) }()
-	until("the request waits for the first slot", `"waiting":1`)
+	w.untilSlots("the request waits for the first slot", `"waiting":1`)
 	if r := w.call("POST", "/api/v1/slots/quick/wake", "", "Authorization: Bearer "+w.admin); r.status != 200 {
 		t.Fatalf("%d %s", r.status, r.body)
 	}

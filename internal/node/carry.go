@@ -38,6 +38,7 @@ func (t *carrier) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	h := resp.Header
 	word, refused := words[h.Get(headStatus)]
+	unsent := h.Get(headUnsent) == "1"
 	t.waited.Add(int64(min(header(h, headWaited), time.Since(t.asked))))
 	for name := range h {
 		if strings.HasPrefix(name, "X-Hearth-") {
@@ -46,6 +47,9 @@ func (t *carrier) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if refused && resp.StatusCode == http.StatusServiceUnavailable {
 		defer resp.Body.Close()
+		if unsent {
+			return nil, errors.Join(refusal(word, resp), slot.ErrUnsent)
+		}
 		return nil, refusal(word, resp)
 	}
 	resp.Body = &answer{resp.Body, resp, t, r.Context()}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -52,7 +53,7 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, at *hearth.Slot, 
 	s.enter()
 	defer s.leave()
 	defer lease.Release()
-	x := &exchange{s: s, w: w, r: r, rc: http.NewResponseController(w), lease: lease, waited: waited}
+	x := &exchange{s: s, w: w, r: r, rc: http.NewResponseController(w), lease: lease, ask: &ask, waited: waited}
 	x.body.ReadCloser, x.body.rc, x.body.stall = http.MaxBytesReader(nil, r.Body, s.o.MaxBody), x.rc, s.o.Stall
 	defer x.body.leave()
 	x.run(route)
@@ -78,6 +79,7 @@ type exchange struct {
 	rc     *http.ResponseController
 	body   upload
 	lease  *slot.Lease
+	ask    *slot.Ask // what it was given for
 	waited time.Duration
 }
 
@@ -87,6 +89,7 @@ func (x *exchange) run(route string) {
 	defer cancel()
 	defer context.AfterFunc(x.s.cutAll, cancel)()
 	defer x.lease.OnCut(cancel)()
+	sent := time.Now()
 	resp, err := x.send(ctx, route)
 	var large *http.MaxBytesError
 	switch {
@@ -98,29 +101,64 @@ func (x *exchange) run(route string) {
 	case ctx.Err() != nil: // of our own doing
 		refuseSlot(x.w, x.waited, &slot.Refusal{Word: hearth.SkipFailed, RetryAfter: lostRetry, Message: "the engine was stopped"})
 		return
-	case err != nil && x.died():
-		refuseSlot(x.w, x.waited, &slot.Refusal{Word: hearth.SkipFailed, RetryAfter: time.Second, Message: ended})
+	case err != nil && x.body.broken():
+		refuseSlot(x.w, x.waited, &slot.Refusal{Word: hearth.SkipFailed, RetryAfter: time.Second, Message: "the request did not get through to the engine"})
 		return
 	case err != nil:
-		x.s.o.Log.Warn("an engine does not answer", "slot", x.lease.Slot.Name, "error", err)
-		refuse(x.w, http.StatusBadGateway, errEngine.Error())
+		x.failed(err, sent)
 		return
 	}
 	defer resp.Body.Close()
 	x.pass(ctx, resp)
 }
 
+// failed answers that the engine gave no answer.
+func (x *exchange) failed(err error, sent time.Time) {
+	broke := time.Now()
+	news := nextNews
+	if !x.ask.HasNext {
+		news = min(max(x.ask.Budget-x.waited, nextNews), deathNews)
+	}
+	if !x.died(news) {
+		x.s.o.Log.Warn("an engine does not answer", "slot", x.lease.Slot.Name, "error", err)
+		refuse(x.w, http.StatusBadGateway, errEngine.Error())
+		return
+	}
+	var op *net.OpError
+	nobody := errors.As(err, &op) && op.Op == "dial"
+	if nobody || broke.Sub(sent) < lastGasp {
+		x.w.Header().Set(headUnsent, "1")
+	}
+	refuseSlot(x.w, x.waited+time.Since(broke), &slot.Refusal{Word: hearth.SkipFailed, RetryAfter: time.Second, Message: ended})
+}
+
 // ended is what is said of an engine that has ended with requests in it. Its slot leaves it alone for a while in its own
 // way: a gateway need not count it against the endpoint.
 const ended = "the engine has ended"
 
-// deathNews is how long after a failure of its connection an engine's end may be noticed.
-const deathNews = time.Second
+// deathNews is how long after a failure of its connection an engine's end may be noticed: its sockets are closed first, and
+// what it had in a GPU's memory takes its time.
+const deathNews = 3 * time.Second
 
-// died says whether the engine's connection failed because the engine is gone.
-func (x *exchange) died() bool {
-	t := time.NewTimer(deathNews)
+// nextNews is how long that is waited for while another candidate of the gateway could be serving the request.
+const nextNews = time.Second
+
+// lastGasp is how long the address of an engine that has ended may still take connections, which break: its sockets are
+// closed one by one. An engine that ends for a request takes longer.
+const lastGasp = 100 * time.Millisecond
+
+// died says whether the engine's connection failed because the engine is gone. The news are waited for, if there will be any.
+func (x *exchange) died(news time.Duration) bool {
+	if !x.lease.Mortal {
+		news = 0
+	}
+	t := time.NewTimer(news)
 	defer t.Stop()
+	select {
+	case <-x.lease.Gone:
+		return true
+	default:
+	}
 	select {
 	case <-x.lease.Gone:
 		return true
@@ -170,6 +208,8 @@ type upload struct {
 	stall time.Duration
 	mu    sync.Mutex
 	rc    *http.ResponseController // nil once the handler has returned
+	broke bool                     // it could not be read
+	shut  bool                     // nobody wants the rest of it
 }
 
 func (u *upload) Read(p []byte) (int, error) {
@@ -177,8 +217,27 @@ func (u *upload) Read(p []byte) (int, error) {
 	n, err := u.ReadCloser.Read(p)
 	if errors.Is(err, io.EOF) {
 		u.end()
+	} else if err != nil {
+		u.mu.Lock()
+		u.broke = u.broke || !u.shut
+		u.mu.Unlock()
 	}
 	return n, err
+}
+
+// Close is called when the engine's connection has failed, or has answered already.
+func (u *upload) Close() error {
+	u.mu.Lock()
+	u.shut = true
+	u.mu.Unlock()
+	return u.ReadCloser.Close()
+}
+
+// broken says whether it was the body that failed.
+func (u *upload) broken() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.broke
 }
 
 // end takes the deadline off: it is the connection's, or the answer's.
@@ -227,7 +286,7 @@ func (x *exchange) pass(ctx context.Context, resp *http.Response) {
 		if errors.Is(err, io.EOF) {
 			return
 		}
-		if err != nil && (ctx.Err() != nil || x.died()) { // if it was the gateway that left, nobody hears of it
+		if err != nil && (ctx.Err() != nil || x.died(deathNews)) { // if it was the gateway that left, nobody hears of it
 			h.Set(headStatus, string(hearth.SkipFailed))
 			return
 		}

@@ -23,6 +23,7 @@ const (
 	headAlso       = "X-Hearth-Also"        // names of further slots of the node that would do, with commas
 	headModel      = "X-Hearth-Model"       // id of the model that the gateway means
 	headStatus     = "X-Hearth-Slot-Status" // slot word of a 503
+	headUnsent     = "X-Hearth-Unsent"      // 1, with a slot word: the engine was gone before it could do anything about the request
 	headWaited     = "X-Hearth-Waited-Ms"   // how long the request waited for the slot, in ms
 )
 

@@ -99,7 +99,8 @@ func (w *wire) each(f func(*end)) {
 
 // gpus is a slot.Driver whose engines are all one HTTP handler.
 type gpus struct {
-	load time.Duration
+	load     time.Duration
+	immortal bool // deaths are not noticed
 
 	mu   sync.Mutex
 	list []*gpu
@@ -108,6 +109,7 @@ type gpus struct {
 type gpu struct {
 	born time.Time
 	load time.Duration
+	died chan struct{}
 	gone chan struct{}
 	once sync.Once
 }
@@ -116,6 +118,9 @@ func (g *gpus) Start(context.Context, *hearth.Slot) (slot.Engine, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	e := &gpu{born: time.Now(), load: g.load, gone: make(chan struct{})}
+	if !g.immortal {
+		e.died = e.gone
+	}
 	g.list = append(g.list, e)
 	return e, nil
 }
@@ -128,7 +133,7 @@ func (g *gpus) starts() int {
 
 func (*gpu) URL() string               { return "http://engine" }
 func (*gpu) APIKey() hearth.Secret     { return "engine-key" }
-func (e *gpu) Died() <-chan struct{}   { return e.gone }
+func (e *gpu) Died() <-chan struct{}   { return e.died }
 func (e *gpu) Exited() <-chan struct{} { return e.gone }
 func (*gpu) ExitError() error          { return &slot.ExitError{Code: 1} }
 func (*gpu) LogTail() []string         { return []string{"loading", "listening"} }
@@ -163,18 +168,19 @@ type world struct {
 }
 
 type setup struct {
-	load   time.Duration
-	engine http.HandlerFunc // nil = answers "ok"
-	stall  time.Duration
-	body   int64
-	change func(*hearth.Slot) // of the machine's slots
-	model  string             // of slot a, as the gateway has it; "" = as the machine has it
+	load     time.Duration
+	engine   http.HandlerFunc // nil = answers "ok"
+	stall    time.Duration
+	body     int64
+	change   func(*hearth.Slot) // of the machine's slots
+	immortal bool               // deaths of engines are not noticed
+	model    string             // of slot a, as the gateway has it; "" = as the machine has it
 }
 
 // newWorld starts it; it has to be ended.
 func newWorld(t testing.TB, s setup) *world {
 	t.Helper()
-	w := &world{t: t, gpus: &gpus{load: s.load}, events: make(chan slot.Event, 1000)}
+	w := &world{t: t, gpus: &gpus{load: s.load, immortal: s.immortal}, events: make(chan slot.Event, 1000)}
 	if s.engine == nil {
 		s.engine = func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"ok":true}`) }
 	}

@@ -72,9 +72,7 @@ func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange,
 	case failure != nil:
 		o.failed(failure)
 		x.tally.add(failure)
-		if g.lease != nil && g.lease.Mortal && (failure.Unsent || failure.Broke && !failure.TimedOut && time.Since(sent) < lastGasp) {
-			o.unsent = g.lease.Gone
-		}
+		o.unsent = g.unsent(failure, time.Since(sent))
 		if o.Skip.Slot() { // it is skipped, as its record says
 			x.tally.tried--
 		}

@@ -9,6 +9,7 @@ import (
 	"myip.co.kr/hearth/internal/health"
 	"myip.co.kr/hearth/internal/routing"
 	"myip.co.kr/hearth/internal/slot"
+	"myip.co.kr/hearth/internal/upstream"
 )
 
 // grant is what an attempt holds while it lasts.
@@ -141,6 +142,20 @@ func (g *grant) judgeLater() {
 		stop()
 		judge(health.Failure)
 	})
+}
+
+// unsent is what tells that an engine is gone which failed a request after a time, if it cannot have done anything about
+// the request; else nil.
+func (g *grant) unsent(f *upstream.Failure, after time.Duration) <-chan struct{} {
+	if errors.Is(f.Err, slot.ErrUnsent) {
+		gone := make(chan struct{}) // its machine knows already
+		close(gone)
+		return gone
+	}
+	if g.lease != nil && g.lease.Mortal && (f.Unsent || f.Broke && !f.TimedOut && after < lastGasp) {
+		return g.lease.Gone
+	}
+	return nil
 }
 
 // comesBack says whether the last candidate's slot is to be asked once more: its engine is gone, and was before it could

@@ -8,6 +8,7 @@ package slot
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -99,6 +100,10 @@ type Refusal struct {
 	RetryAfter time.Duration     // when asking again makes sense, at least one second
 	Message    string            // fit for a caller's eyes
 }
+
+// ErrUnsent stands beside the Refusal of a machine elsewhere: the engine was gone before it could do anything about the
+// request, so the slot may be asked again.
+var ErrUnsent = errors.New("the engine was gone before it had the request")
 
 // Messages of requests that a reload has overtaken.
 const (
