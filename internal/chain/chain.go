@@ -29,6 +29,7 @@ type Input struct {
 	Now     time.Time
 	Priced  time.Time // the price lists of that instant hold; zero = Now
 	Rank    Rank      // orders a tier of external endpoints; nil = by expected price
+	Outlook Outlook   // what models with a tier mode other than strict go by
 	// LastResort: in an external tier of two or more, endpoints in cooldown are tried behind everything else instead of
 	// not at all.
 	LastResort bool
@@ -135,6 +136,8 @@ func (b *builder) expand(w wanted) {
 	}
 	if chosen {
 		b.reorder(mine, by, w.sort != "")
+	} else {
+		b.tierMode(w.model, mine)
 	}
 	if b.bars && !b.Request.Prefs.AcrossModels {
 		b.demote(mine)

@@ -41,28 +41,11 @@ func (f *failure) unaffordable(worst float64) {
 	}
 }
 
-// stageOrder says how far down the building a stage is: the last one that dropped a candidate emptied the chain.
-func stageOrder(s hearth.Stage) int {
-	switch s {
-	case hearth.StageKey:
-		return 1
-	case hearth.StageConditions:
-		return 2
-	case hearth.StageCapability:
-		return 3
-	case hearth.StageHealth:
-		return 4
-	case hearth.StageCredits:
-		return 5
-	}
-	return 0
-}
-
 // empty makes the error of a chain without candidates. Its message names the drops.
 func (b *builder) empty() *hearth.Error {
 	stage := hearth.StageUnknown
 	for _, d := range b.chain.Drops {
-		if stageOrder(d.Stage) > stageOrder(stage) {
+		if d.Stage.Order() > stage.Order() {
 			stage = d.Stage
 		}
 	}

@@ -35,7 +35,11 @@ func some[V any](d drawn, label string, most int, from ...V) []V {
 func (d drawn) catalog() *hearth.Catalog {
 	c := &hearth.Catalog{Currency: "KRW", Aliases: map[string]string{"alias": "m/0"}}
 	for i := range pick(d, "models", 2, 3, 4, 1) {
-		c.Models = append(c.Models, &hearth.Model{ID: fmt.Sprintf("m/%d", i)})
+		m := &hearth.Model{ID: fmt.Sprintf("m/%d", i)}
+		if !d.defaults {
+			m.TierMode, m.SpillAfter = pick(d, "tier mode", hearth.TierStrict, hearth.TierSpill, hearth.TierCost, ""), pick(d, "spill after", 3*time.Second, time.Second)
+		}
+		c.Models = append(c.Models, m)
 	}
 	c.Providers = []*hearth.Provider{{Slug: hearth.LocalSlug, Name: "Own", Kind: hearth.Local, Currency: "KRW"}}
 	for i := range 4 {
@@ -108,12 +112,15 @@ func (d drawn) input() Input {
 	if d.flip("rank", 6) {
 		in.Rank = backwards
 	}
+	if d.flip("outlook", 6) {
+		in.Outlook = d.outlook(c)
+	}
 	return in
 }
 
 func (d drawn) slot() hearth.SlotView {
 	return hearth.SlotView{State: hearth.SlotState(rapid.IntRange(0, 5).Draw(d.T, "state")), Inflight: pick(d, "inflight", 0, 1, 2),
-		Waiting: pick(d, "waiting", 0, 3), OtherBusy: d.flip("other busy", 3), LoadRest: pick(d, "rest", 0, time.Second)}
+		Waiting: pick(d, "waiting", 0, 3), OtherBusy: d.flip("other busy", 3), LoadRest: pick(d, "rest", 0, time.Second), WaitRest: pick(d, "wait rest", 0, 2*time.Second, 9*time.Second)}
 }
 
 func (d drawn) request(c *hearth.Catalog) *hearth.Request {
