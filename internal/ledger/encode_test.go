@@ -148,6 +148,7 @@ func TestShorten(t *testing.T) {
 		g.Attempts = append(g.Attempts, hearth.Attempt{Model: long, Message: long, UpstreamID: long})
 		g.Drops = append(g.Drops, hearth.Drop{Model: long, Reason: long})
 		g.Notes = append(g.Notes, long)
+		g.Routing = append(g.Routing, hearth.Routed{Model: long, Endpoint: long, Reason: long, Candidates: []hearth.RoutedTerms{{Endpoint: long}}})
 	}
 	b, err := encode(shorten(g))
 	if err != nil {
@@ -163,7 +164,7 @@ func TestShorten(t *testing.T) {
 	if got.Bill.Cost != g.Bill.Cost || got.Usage != g.Usage || got.Endpoint != g.Endpoint || !slices.Contains(got.Notes, noteShortened) {
 		t.Errorf("shortened record lost what matters: %+v", got)
 	}
-	if len(g.Attempts) != 1001 || len(g.UserAgent) != len(long) {
+	if len(g.Attempts) != 1001 || len(g.Routing) != 1000 || len(g.Routing[0].Candidates) != 1 || len(g.UserAgent) != len(long) {
 		t.Error("shorten changed what it was given")
 	}
 }

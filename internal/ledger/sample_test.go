@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -32,12 +33,36 @@ func sample(id string) *hearth.Generation {
 	}
 }
 
-func BenchmarkEncode(b *testing.B) {
+// tiered is a sample whose tier of n candidates was ordered.
+func tiered(n int) *hearth.Generation {
 	g := sample("gen-01KB8Z0M5T2E7P6Q4R3S1V9WXY")
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := encode(g); err != nil {
-			b.Fatal(err)
-		}
+	t := hearth.Routed{Model: g.Model, Priority: 50, Endpoint: "acme:" + g.Model, Reason: "share", Share: .61803, Kappa: .85, Snapshot: 4711}
+	for range n {
+		t.Candidates = append(t.Candidates, hearth.RoutedTerms{
+			Endpoint: "acme:" + g.Model, Share: .123456, Price: .00123456, Wait: .000345678, Decode: .000765432, Failed: .0000234567, Total: .002345678,
+			TTFT: 1.234567, Rest: 12.34567, Tries: 1.023456, InFlight: 3, Errors: .0123456, Limits: .00345678, BadTools: .0101, Fixed: .00001234,
+			List: .0013, State: "closed",
+		})
+	}
+	if n > 0 {
+		g.Routing = []hearth.Routed{t}
+	}
+	return g
+}
+
+func BenchmarkEncode(b *testing.B) {
+	for _, n := range []int{0, 2, 5, 16} {
+		b.Run(fmt.Sprintf("candidates=%d", n), func(b *testing.B) {
+			g, size := tiered(n), 0
+			b.ReportAllocs()
+			for b.Loop() {
+				record, err := encode(g)
+				if err != nil {
+					b.Fatal(err)
+				}
+				size = len(record)
+			}
+			b.ReportMetric(float64(size), "B/record")
+		})
 	}
 }

@@ -17,7 +17,8 @@ const (
 // noteShortened is added to the notes of a record that was cut.
 const noteShortened = "this record was too long: lists and texts in it were cut"
 
-// shorten returns g with its lists and texts cut, whatever they hold; tokens, cost and the answering endpoint stay.
+// shorten returns g with its lists and texts cut, whatever they hold, and without the terms that tiers were ordered by;
+// tokens, cost and the answering endpoint stay.
 func shorten(g *hearth.Generation) *hearth.Generation {
 	s := *g
 	s.Requested = clipAll(g.Requested)
@@ -33,6 +34,14 @@ func shorten(g *hearth.Generation) *hearth.Generation {
 	for i := range s.Drops {
 		d := &s.Drops[i]
 		for _, text := range []*string{&d.Model, &d.Provider, &d.Endpoint, &d.Reason} {
+			*text = clip(*text)
+		}
+	}
+	s.Routing = slices.Clone(g.Routing[:min(len(g.Routing), maxElements)])
+	for i := range s.Routing {
+		r := &s.Routing[i]
+		r.Candidates = nil
+		for _, text := range []*string{&r.Model, &r.Endpoint, &r.Reason} {
 			*text = clip(*text)
 		}
 	}

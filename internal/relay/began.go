@@ -7,7 +7,7 @@ import (
 )
 
 // began notes that the stream of e begins to go to the caller: should the process die in its middle, there is a record
-// that says so.
+// that says so. How its tiers were ordered is left to the record: it would be written twice.
 func (r *Relay) began(x *exchange, e *hearth.Endpoint) {
 	g := x.gen
 	g.Model, g.Slug, g.Provider, g.Endpoint = e.Model.ID, e.Provider.Slug, e.Provider.Name, e.ID

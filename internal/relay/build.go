@@ -104,9 +104,11 @@ type Explained struct {
 }
 
 // Explain builds the chain that a request body would get under a key (nil = one that may do everything) from the present
-// state, and calls nobody. Where a tier's first place is drawn, the candidate that is drawn most often has it. A request that no candidate can serve is explained too; only one that cannot be read, or
-// names an unknown model alone, is an error.
-func (r *Relay) Explain(raw []byte, key *hearth.Key) (Explained, error) {
+// state, and calls nobody. Where a tier's first place is drawn, the candidate that is drawn most often has it; with the id
+// of a generation, the one that is drawn for that. session is how the request names its conversation in a header, "" = not
+// there. A request that no candidate can serve is explained too; only one that cannot be read, or names an unknown model
+// alone, is an error.
+func (r *Relay) Explain(raw []byte, key *hearth.Key, generation, session string) (Explained, error) {
 	chat, err := dialect.DecodeRouting(raw, estimate.JSON)
 	if err != nil {
 		return Explained{}, err
@@ -115,7 +117,7 @@ func (r *Relay) Explain(raw []byte, key *hearth.Key) (Explained, error) {
 		chat.Prefs.MaxPrice = chat.Prefs.MaxPrice.Times(shown.Rate)
 	}
 	x := Explained{In: r.input(&chat.Request, key, time.Now().In(r.opt.Zone)), Terms: map[int]routing.Terms{}}
-	r.route(&x.In, &routed{session: chat.Session(""), opening: chat.Opening(), explained: true, terms: x.Terms}, "")
+	r.route(&x.In, &routed{session: chat.Session(session), opening: chat.Opening(), explained: generation == "", terms: x.Terms}, generation)
 	x.Chain, x.Err = chain.Build(x.In)
 	if x.Err != nil && (x.Err.Type == hearth.ErrModelNotFound || x.Err.Type == hearth.ErrInvalidRequest) {
 		return Explained{}, x.Err

@@ -111,6 +111,7 @@ func (r *Relay) record(x *exchange) error {
 	defer r.ledger.Unreserve()
 	x.unquote()
 	x.settleUse()
+	x.gen.Routing = x.routed.noted()
 	x.gen.FirstToken, x.gen.Duration, x.gen.Generating = x.watch.ToFirstToken(), x.watch.Elapsed(), x.watch.Generating()
 	err := r.ledger.Record(&x.gen)
 	x.kept.offer(err == nil)

@@ -124,6 +124,8 @@ func (r *Relay) Chat(w http.ResponseWriter, req *http.Request, id string, key *h
 			err = r.panicked(x, p)
 		}
 		err = r.end(w, x, err)
+		x.gen.Routing = nil
+		x.routed.forget()
 	}()
 	ch, e := r.build(req, x)
 	r.note(w, x)

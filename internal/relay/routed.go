@@ -24,6 +24,7 @@ type routed struct {
 	tiers     []ranked // that were ordered, the latest last
 	inline    [2]ranked
 	terms     map[int]routing.Terms // of the candidates, by Endpoint.Index; nil = nobody asks
+	choices   *choices              // what the record says of it; nil = no tier was ordered, or there is no record
 }
 
 // ranked is a tier that was ordered.
@@ -63,9 +64,17 @@ func (r *Relay) rank(x *routed, tier []hearth.Candidate) {
 	var why []routing.Terms
 	if x.terms != nil {
 		why = make([]routing.Terms, len(tier))
+	} else if !ask.Retry {
+		box := scratch(len(tier))
+		defer scratches.Put(box)
+		why = *box
 	}
 	d := r.router.Order(&ask, tier, why, x.now)
 	x.tiers = append(x.tiers, ranked{e.Model, e.Priority, d})
+	if x.terms == nil {
+		x.note(r.catalog, e, &d, why)
+		return
+	}
 	for _, t := range why {
 		x.terms[t.Endpoint] = t
 	}

@@ -88,7 +88,8 @@ type Refusal struct {
 	RetryAfter int              `json:"retry_after,omitzero"` // seconds
 }
 
-// explain answers with the chain of a request and calls nobody.
+// explain answers with the chain of a request and calls nobody. ?generation= and an id draws the first places of tiers as
+// for a request of that id.
 func (s *Server) explain(w http.ResponseWriter, r *http.Request) error {
 	key, err := s.authorise(w, r)
 	if err != nil {
@@ -99,7 +100,11 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer free()
-	x, err := s.Explain(raw, key)
+	generation := r.URL.Query().Get("generation")
+	if len(generation) > maxGenerationID {
+		return hearth.Invalid("generation", "this is no generation id: they have at most %d characters", maxGenerationID)
+	}
+	x, err := s.explainedAs(raw, key, generation, r.Header.Get("X-Session-Id"))
 	if err != nil {
 		return err
 	}
@@ -108,7 +113,14 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request) error {
 
 // Explain is the answer of POST /api/v1/chain for a request body under a key; nil = one that may do everything.
 func (s *Server) Explain(raw []byte, key *hearth.Key) (Explanation, error) {
-	x, err := s.Relay.Explain(raw, key)
+	return s.explainedAs(raw, key, "", "")
+}
+
+// maxGenerationID is how long a generation id is at most, in bytes: a prefix of the configuration's and an ULID.
+const maxGenerationID = 256
+
+func (s *Server) explainedAs(raw []byte, key *hearth.Key, generation, session string) (Explanation, error) {
+	x, err := s.Relay.Explain(raw, key, generation, session)
 	if err != nil {
 		return Explanation{}, err
 	}
