@@ -1,6 +1,9 @@
 package hearth
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Stage is where in the building of a chain a candidate was dropped. When a stage empties the chain, it names the error.
 type Stage string
@@ -14,6 +17,11 @@ const (
 	StageCredits    Stage = "credits"    // the key cannot pay for it
 	StageCut        Stage = "cut"        // allow_fallbacks: false
 )
+
+// Order is how far the building of a chain has come at the stage; -1 = it is none.
+func (s Stage) Order() int {
+	return slices.Index([]Stage{StageUnknown, StageKey, StageConditions, StageCapability, StageHealth, StageCredits, StageCut}, s)
+}
 
 // Candidate is one endpoint in a chain.
 type Candidate struct {

@@ -43,7 +43,7 @@ func (f *failure) unaffordable(worst float64) {
 
 // empty makes the error of a chain without candidates. Its message names the drops.
 func (b *builder) empty() *hearth.Error {
-	stage := hearth.StageUnknown
+	stage := hearth.StageUnknown // the last one that dropped a candidate emptied the chain
 	for _, d := range b.chain.Drops {
 		if d.Stage.Order() > stage.Order() {
 			stage = d.Stage

@@ -40,7 +40,7 @@ func Why(g *hearth.Generation) (c Cause, detail string) {
 	}
 	best := -1
 	for i := range g.Drops {
-		if g.Drops[i].Provider == hearth.LocalSlug && (best < 0 || stageRank(g.Drops[i].Stage) >= stageRank(g.Drops[best].Stage)) {
+		if g.Drops[i].Provider == hearth.LocalSlug && (best < 0 || g.Drops[i].Stage.Order() >= g.Drops[best].Stage.Order()) {
 			best = i
 		}
 	}
@@ -64,26 +64,6 @@ func whyTried(a *hearth.Attempt) (Cause, string) {
 		return CauseOther, "the engine took too long"
 	}
 	return CauseOther, "the engine failed"
-}
-
-// stageRank says how far an endpoint got that was left out at a stage.
-func stageRank(s hearth.Stage) int {
-	switch s {
-	case hearth.StageKey:
-		return 1
-	case hearth.StageConditions:
-		return 2
-	case hearth.StageCapability:
-		return 3
-	case hearth.StageHealth:
-		return 4
-	case hearth.StageCredits:
-		return 5
-	case hearth.StageCut:
-		return 6
-	case hearth.StageUnknown:
-	}
-	return 0
 }
 
 func whyDropped(d *hearth.Drop) (Cause, string) {
