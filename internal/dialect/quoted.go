@@ -97,7 +97,7 @@ func (q *quotes) search(raw []byte, left int) int {
 		if i < 0 {
 			return left
 		}
-		end := i + quotedEnd(raw[i:])
+		end := stringEnd(raw, i)
 		s, rest := raw[i+1:end-1], bytes.TrimLeft(raw[end:], " \t\r\n")
 		raw = raw[end:]
 		switch {
@@ -172,26 +172,6 @@ func (q *quotes) masked() string {
 		done = int(q.at[i][1])
 	}
 	return strings.ToValidUTF8(out.String()+q.source[done:], "") // a run may begin in the middle of a character
-}
-
-// quotedEnd is where the JSON string at the start of b ends.
-func quotedEnd(b []byte) int {
-	for i := 1; i < len(b); {
-		n := bytes.IndexByte(b[i:], '"')
-		if n < 0 {
-			break
-		}
-		end := i + n
-		slashes := 0
-		for b[end-1-slashes] == '\\' { // the opening quote is none
-			slashes++
-		}
-		if slashes%2 == 0 {
-			return end + 1
-		}
-		i = end + 1
-	}
-	return len(b) + 1
 }
 
 // holdsMedia says whether the inside of a JSON string is a data URL, or base64.
