@@ -93,12 +93,16 @@ func (n *Nano) UnmarshalJSON(b []byte) error {
 
 // Price is what an endpoint charges. Token prices are per 1,000,000 tokens, Image per image, Request per
 // request, all in one currency. Absent kinds are resolved when the catalog is built: CacheRead and CacheWrite
-// default to Prompt, Reasoning to Completion, Image and Request to 0.
+// default to Prompt, Reasoning to Completion, Image and Request to 0. Records of earlier versions have the names of the
+// fields as they stand here: Prompt, CacheRead.
 type Price struct {
-	Prompt, Completion    decimal.Decimal
-	CacheRead, CacheWrite decimal.Decimal
-	Reasoning             decimal.Decimal
-	Image, Request        decimal.Decimal
+	Prompt     decimal.Decimal `json:"prompt,case:ignore"`
+	Completion decimal.Decimal `json:"completion,case:ignore"`
+	CacheRead  decimal.Decimal `json:"cache_read,case:ignore"`
+	CacheWrite decimal.Decimal `json:"cache_write,case:ignore"`
+	Reasoning  decimal.Decimal `json:"reasoning,case:ignore"`
+	Image      decimal.Decimal `json:"image,case:ignore"`
+	Request    decimal.Decimal `json:"request,case:ignore"`
 }
 
 // Times returns the price with every kind multiplied by f, exactly.
