@@ -15,6 +15,9 @@ type Routed struct {
 	Share    float64 `json:"share"`    // how likely this choice was, 0 to 1: 1 when nothing was drawn
 	Kappa    float64 `json:"kappa"`    // value of time it was made with
 	Snapshot uint64  `json:"snapshot"` // number of the model's figures that it was made from
+	// Session is the same number for all requests of one conversation that came while the gateway ran, 0 = it belongs to
+	// none. It is not the caller's name for it.
+	Session uint64 `json:"session,omitzero"`
 	// Candidates are those of the tier in the order in which they were to be tried. Of a long tier they are the one in the
 	// first place, the cheapest by price, and the next by routing cost; of one that was ordered anew after a failure there
 	// are none.
@@ -53,6 +56,7 @@ type RoutedTerms struct {
 	List       float64 `json:"list_price,omitzero"`         // Price by the list alone, without cache hits
 	OtherPrice float64 `json:"other_price,omitzero"`        // Price if the session's cache were elsewhere instead of here, or here instead of elsewhere; 0 = the same
 	OtherTTFT  float64 `json:"other_ttft_seconds,omitzero"` // TTFT likewise
+	Queue      float64 `json:"queue_seconds,omitzero"`      // the part of TTFT that is for a queue there, four times what it is
 
 	State   string `json:"state,omitzero"`   // closed, cooling, open or half_open
 	Flagged bool   `json:"flagged,omitzero"` // for a quality that the request needs
@@ -61,12 +65,16 @@ type RoutedTerms struct {
 	Holds   bool   `json:"holds,omitzero"`   // and the session stays here unless another one is cheaper by more than a little
 }
 
-// AppendChoice appends the share, the value of time and the snapshot as members of a JSON object that has some already,
+// AppendChoice appends the share, the value of time, the snapshot and the session as members of a JSON object that has some already,
 // the first two as Figure makes them.
 func (r *Routed) AppendChoice(b []byte) []byte {
 	b = appendFigure(append(b, `,"share":`...), r.Share)
 	b = appendFigure(append(b, `,"kappa":`...), r.Kappa)
-	return strconv.AppendUint(append(b, `,"snapshot":`...), r.Snapshot, 10)
+	b = strconv.AppendUint(append(b, `,"snapshot":`...), r.Snapshot, 10)
+	if r.Session != 0 {
+		b = strconv.AppendUint(append(b, `,"session":`...), r.Session, 10)
+	}
+	return b
 }
 
 // AppendFigures appends the figures that are not 0 as members of a JSON object that has some already, Share first and
@@ -96,7 +104,8 @@ func (t *RoutedTerms) AppendFigures(b []byte) []byte {
 	b = appendMember(b, `,"explored":`, t.Explored)
 	b = appendMember(b, `,"list_price":`, t.List)
 	b = appendMember(b, `,"other_price":`, t.OtherPrice)
-	return appendMember(b, `,"other_ttft_seconds":`, t.OtherTTFT)
+	b = appendMember(b, `,"other_ttft_seconds":`, t.OtherTTFT)
+	return appendMember(b, `,"queue_seconds":`, t.Queue)
 }
 
 func appendMember(b []byte, name string, x float64) []byte {

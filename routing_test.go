@@ -53,14 +53,14 @@ func drawTerms(t *rapid.T) hearth.RoutedTerms {
 		Endpoint: "e", Share: f("share"), Price: f("price"), Wait: f("wait"), Decode: f("decode"), Failed: f("failed"), Quality: f("quality"),
 		Total: f("total"), TTFT: f("ttft"), Rest: f("rest"), Cached: f("cached"), Tries: f("tries"), InFlight: rapid.Int().Draw(t, "in flight"),
 		Cap: f("cap"), Knee: f("knee"), Errors: f("errors"), Limits: f("limits"), BadTools: f("bad tools"),
-		Fixed: f("fixed"), Ramp: f("ramp"), Explored: f("explored"), List: f("list"), OtherPrice: f("other price"), OtherTTFT: f("other ttft"),
+		Fixed: f("fixed"), Ramp: f("ramp"), Explored: f("explored"), List: f("list"), OtherPrice: f("other price"), OtherTTFT: f("other ttft"), Queue: f("queue"),
 	}
 }
 
 // rounded is t as a record holds it.
 func rounded(t hearth.RoutedTerms) hearth.RoutedTerms {
 	for _, x := range []*float64{&t.Share, &t.Price, &t.Wait, &t.Decode, &t.Failed, &t.Quality, &t.Total, &t.TTFT, &t.Rest, &t.Cached, &t.Tries,
-		&t.Cap, &t.Knee, &t.Errors, &t.Limits, &t.BadTools, &t.Fixed, &t.Ramp, &t.Explored, &t.List, &t.OtherPrice, &t.OtherTTFT} {
+		&t.Cap, &t.Knee, &t.Errors, &t.Limits, &t.BadTools, &t.Fixed, &t.Ramp, &t.Explored, &t.List, &t.OtherPrice, &t.OtherTTFT, &t.Queue} {
 		*x = hearth.Figure(*x)
 	}
 	return t
@@ -85,16 +85,16 @@ func TestRouted_Append(t *testing.T) {
 		}
 	})
 	rapid.Check(t, func(t *rapid.T) {
-		r := hearth.Routed{Share: anyFigure().Draw(t, "share"), Kappa: anyFigure().Draw(t, "kappa"), Snapshot: rapid.Uint64().Draw(t, "snapshot")}
+		r := hearth.Routed{Share: anyFigure().Draw(t, "share"), Kappa: anyFigure().Draw(t, "kappa"), Snapshot: rapid.Uint64().Draw(t, "snapshot"), Session: rapid.Uint64().Draw(t, "session")}
 		var got hearth.Routed
 		text := append(r.AppendChoice([]byte(`{"model":""`)), '}')
 		if err := json.Unmarshal(text, &got); err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
-		if got.Share != hearth.Figure(r.Share) || got.Kappa != hearth.Figure(r.Kappa) || got.Snapshot != r.Snapshot {
+		if got.Share != hearth.Figure(r.Share) || got.Kappa != hearth.Figure(r.Kappa) || got.Snapshot != r.Snapshot || got.Session != r.Session {
 			t.Fatalf("%+v became %+v", r, got)
 		}
-		if strings.Count(string(text), ":") != 4 {
+		if want := map[bool]int{true: 4, false: 5}[r.Session == 0]; strings.Count(string(text), ":") != want {
 			t.Fatalf("%s", text)
 		}
 	})

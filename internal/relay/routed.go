@@ -72,7 +72,7 @@ func (r *Relay) rank(x *routed, tier []hearth.Candidate) {
 	d := r.router.Order(&ask, tier, why, x.now)
 	x.tiers = append(x.tiers, ranked{e.Model, e.Priority, d})
 	if x.terms == nil {
-		x.note(r.catalog, e, &d, why)
+		x.note(r, e, &d, why)
 		return
 	}
 	for _, t := range why {

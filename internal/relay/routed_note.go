@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"hash/maphash"
 	"slices"
 	"sync"
 
@@ -31,16 +32,17 @@ func scratch(n int) *[]routing.Terms {
 
 // note keeps for the record how the tier of e was ordered. why is the terms of its candidates in their order, nil for one
 // that was ordered anew after a failure.
-func (x *routed) note(c *hearth.Catalog, e *hearth.Endpoint, d *routing.Decision, why []routing.Terms) {
+func (x *routed) note(r *Relay, e *hearth.Endpoint, d *routing.Decision, why []routing.Terms) {
 	if d.Place < 0 { // the router knows none of them
 		return
 	}
 	if x.choices == nil {
 		x.choices = choicesPool.Get().(*choices)
 	}
-	k := x.choices
+	k, c := x.choices, r.catalog
 	t := hearth.Routed{
 		Model: e.Model.ID, Priority: e.Priority, Endpoint: c.Endpoints[d.Endpoint].ID, Reason: string(d.Reason), Share: d.Share, Kappa: d.Kappa, Snapshot: d.Snapshot,
+		Session: r.mark(x.sessionOf(e.Model)),
 	}
 	if why != nil {
 		from := len(k.candidates)
@@ -54,6 +56,15 @@ func (x *routed) note(c *hearth.Catalog, e *hearth.Endpoint, d *routing.Decision
 		t.Candidates = k.candidates[from:len(k.candidates):len(k.candidates)]
 	}
 	k.tiers = append(k.tiers, t)
+}
+
+// mark is what records call a session: the same for its requests up to the end of the program, and nothing can be told
+// from it.
+func (r *Relay) mark(session uint64) uint64 {
+	if session == 0 {
+		return 0
+	}
+	return maphash.Comparable(r.marks, session)>>12 | 1 // a number that JSON holds exactly
 }
 
 // cutOf is the place of the last candidate that is recorded: that of the cheapest by price, or the next by routing cost.

@@ -12,6 +12,7 @@ type Basis struct {
 	List       float64 // Price by the list alone, without cache hits
 	OtherPrice float64 // Price if the session's cache were elsewhere instead of here, or here instead of elsewhere; 0 = the same
 	OtherTTFT  float64 // TTFT likewise
+	Queue      float64 // the part of TTFT that is for a queue there, four times what it is
 	Warm       bool    // the session's cache is here
 	Holds      bool    // and the session stays here unless another one is cheaper by more than a little
 }
@@ -24,6 +25,9 @@ func (s *scene) basis(row *row, w *Terms, n float64) {
 		w.Ramp = row.ramp
 	}
 	w.List = row.list(q)
+	if n+1 > row.knee {
+		w.Queue = queueWeight * (n + 1 - row.knee) * row.perQueued
+	}
 	if q.trust <= 0 || q.warm == nil {
 		return
 	}
@@ -59,7 +63,7 @@ func (w *Terms) Recorded(endpoint string) hearth.RoutedTerms {
 		Endpoint: endpoint, Share: w.Share, Price: w.Price, Wait: w.Wait, Decode: w.Decode, Failed: w.Failed, Quality: w.Quality, Total: w.R,
 		TTFT: w.TTFT, Rest: w.Rest, Cached: w.Cached, Tries: w.Tries, InFlight: w.InFlight, Cap: w.Cap, Knee: w.Knee, Errors: w.Errors,
 		Limits: w.Limits, BadTools: w.BadTools, Fixed: w.Fixed, Ramp: w.Ramp, Explored: w.Explored, List: w.List, OtherPrice: w.OtherPrice,
-		OtherTTFT: w.OtherTTFT, State: string(w.Standing), Flagged: w.Flagged, New: w.New, Warm: w.Warm, Holds: w.Holds,
+		OtherTTFT: w.OtherTTFT, Queue: w.Queue, State: string(w.Standing), Flagged: w.Flagged, New: w.New, Warm: w.Warm, Holds: w.Holds,
 	}
 }
 
