@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -158,6 +159,10 @@ func TestServer_Measured(t *testing.T) {
 		e := list[i].(map[string]any)
 		if e["uptime_last_5m"] != uptime || e["uptime_last_30m"] != uptime || e["uptime_last_1d"] != uptime {
 			t.Errorf("%s: uptime %v, want %v", e["tag"], e["uptime_last_1d"], uptime)
+		}
+		rates := fmt.Sprint(e["attempts_last_30m"], e["error_rate_last_30m"], e["rate_429_last_30m"])
+		if want := []string{"1 0 0", "4 0.25 0.25"}[i]; rates != want {
+			t.Errorf("%s: attempts and rates %s, want %s", e["tag"], rates, want)
 		}
 		for _, key := range []string{"latency_last_30m", "throughput_last_30m"} {
 			p, ok := e[key].(map[string]any)

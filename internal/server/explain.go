@@ -80,6 +80,14 @@ type Routing struct {
 	New      bool    `json:"new"`           // nothing was measured: these are the typical figures of the model
 }
 
+func routingOf(t *hearth.RoutedTerms) *Routing {
+	return &Routing{
+		Price: t.Price, Wait: t.Wait, Decode: t.Decode, Failed: t.Failed, Quality: t.Quality, Total: t.Total, TTFT: t.TTFT, Rest: t.Rest,
+		Cached: t.Cached, Tries: t.Tries, InFlight: t.InFlight, Cap: t.Cap, Knee: t.Knee, Errors: t.Errors, Limits: t.Limits,
+		BadTools: t.BadTools, State: t.State, Flagged: t.Flagged, New: t.New,
+	}
+}
+
 // Refusal is the error of a chain without candidates.
 type Refusal struct {
 	Code       int              `json:"code"` // HTTP status
@@ -155,12 +163,8 @@ func (s *Server) candidate(x *relay.Explained, c hearth.Candidate) Candidate {
 		Cost: s.expected(&x.In, c), Speed: speedOf(e, x.In.Views.Speeds, x.In.Now),
 	}
 	if t, ok := x.Terms[e.Index]; ok {
-		j.Share = &t.Share
-		j.Routing = &Routing{
-			Price: t.Price, Wait: t.Wait, Decode: t.Decode, Failed: t.Failed, Quality: t.Quality, Total: t.R, TTFT: t.TTFT, Rest: t.Rest,
-			Cached: t.Cached, Tries: t.Tries, InFlight: t.InFlight, Cap: t.Cap, Knee: t.Knee, Errors: t.Errors, Limits: t.Limits,
-			BadTools: t.BadTools, State: string(t.Standing), Flagged: t.Flagged, New: t.New,
-		}
+		terms := t.Recorded(e.ID)
+		j.Share, j.Routing = &t.Share, routingOf(&terms)
 	}
 	if e.Slot != nil && e.Slot.Index < len(x.In.Views.Slots) {
 		v := &x.In.Views.Slots[e.Slot.Index]

@@ -75,6 +75,39 @@ type generationJSON struct {
 	Title       *string   `json:"title"`
 	Notes       []string  `json:"notes"`
 	Dropped     []Dropped `json:"dropped"`
+	Routing     []Tier    `json:"routing"` // the tiers that were ordered by routing cost, in turn
+}
+
+// Tier is how a tier was ordered for a request. Of a tier that was ordered anew after a failure there is only the choice.
+type Tier struct {
+	Model      string      `json:"model"`
+	Priority   int         `json:"priority"`
+	Endpoint   string      `json:"endpoint"` // the one in the first place
+	Reason     string      `json:"reason"`   // stick, share, explore, probe, retry, forced, only or flagged_overflow
+	Share      float64     `json:"share"`    // how likely that choice was, 0 to 1
+	Kappa      float64     `json:"kappa"`    // value of time it was made with
+	Snapshot   uint64      `json:"snapshot"` // number of the model's figures that it was made from
+	Candidates []TierTerms `json:"candidates"`
+}
+
+// TierTerms is a candidate of a tier, with the keys that an explanation has.
+type TierTerms struct {
+	Endpoint string   `json:"endpoint"`
+	Share    float64  `json:"share"`
+	Routing  *Routing `json:"routing"`
+}
+
+func tiers(g *hearth.Generation) []Tier {
+	out := make([]Tier, len(g.Routing))
+	for i := range g.Routing {
+		r := &g.Routing[i]
+		out[i] = Tier{r.Model, r.Priority, r.Endpoint, r.Reason, r.Share, r.Kappa, r.Snapshot, make([]TierTerms, len(r.Candidates))}
+		for j := range r.Candidates {
+			t := &r.Candidates[j]
+			out[i].Candidates[j] = TierTerms{t.Endpoint, t.Share, routingOf(t)}
+		}
+	}
+	return out
 }
 
 // costJSON is what the bill was computed from: the provider's own price and currency, the rate and the margin.
@@ -173,7 +206,7 @@ func (s *Server) generationJSON(g *hearth.Generation, shown hearth.Money, numeri
 		Usage:       amountIn(shown, g.Bill.Cost), TotalCost: amountIn(shown, g.Bill.Cost), UpstreamCost: amountIn(shown, g.Bill.Cost), Currency: shown.Currency,
 		UsageSource: "upstream", Unbilled: g.Unbilled, Requested: g.Requested, Endpoint: orNull(g.Endpoint), Estimate: g.Estimate, Status: g.HTTP,
 		Error: orNull(g.Error), Duration: g.Duration.Milliseconds(), Title: orNull(g.Title),
-		Notes: append([]string{}, g.Notes...), Dropped: dropped,
+		Notes: append([]string{}, g.Notes...), Dropped: dropped, Routing: tiers(g),
 		CostDetails: costJSON{
 			PromptCost: amountIn(shown, g.Bill.PromptCost), CompletionCost: amountIn(shown, g.Bill.CompletionCost),
 			ProviderCost: g.Bill.Upstream.String(), ProviderIn: g.Bill.ListIn,

@@ -69,6 +69,10 @@ type endpointJSON struct {
 	Uptime1d      *float64     `json:"uptime_last_1d"`
 	Latency       *percentiles `json:"latency_last_30m"`    // milliseconds to the first token
 	Throughput    *percentiles `json:"throughput_last_30m"` // output tokens per second, end to end
+	// Of the attempts of the last 30 minutes, how many there were, and which part of them failed or met a rate limit, 0 to 1.
+	Attempts int      `json:"attempts_last_30m"`
+	Errors   *float64 `json:"error_rate_last_30m"`
+	Limits   *float64 `json:"rate_429_last_30m"`
 }
 
 // SlotView is what the lists tell of a slot.

@@ -128,7 +128,7 @@ func TestEndpoints_Abilities(t *testing.T) {
 func TestEndpoints_Measured(t *testing.T) {
 	s := listServer(t)
 	list, _, raw := s.list(t, "a/b")
-	for _, key := range []string{"uptime_last_5m", "uptime_last_30m", "uptime_last_1d", "latency_last_30m", "throughput_last_30m"} {
+	for _, key := range []string{"uptime_last_5m", "uptime_last_30m", "uptime_last_1d", "latency_last_30m", "throughput_last_30m", "error_rate_last_30m", "rate_429_last_30m"} {
 		if v, ok := list["acme"][key]; v != nil || !ok {
 			t.Errorf("nothing was measured, yet %s is %v in %s", key, v, raw)
 		}
@@ -148,6 +148,9 @@ func TestEndpoints_Measured(t *testing.T) {
 	e := list["acme"]
 	if e["uptime_last_5m"] != 100.0 || e["uptime_last_30m"] != 83.333 || e["uptime_last_1d"] != 71.429 {
 		t.Errorf("uptime %v %v %v", e["uptime_last_5m"], e["uptime_last_30m"], e["uptime_last_1d"])
+	}
+	if e["attempts_last_30m"] != 7.0 || e["error_rate_last_30m"] != 0.14286 || e["rate_429_last_30m"] != 0.14286 {
+		t.Errorf("rates %v %v of %v", e["error_rate_last_30m"], e["rate_429_last_30m"], e["attempts_last_30m"])
 	}
 	if d := cmp.Diff(map[string]any{"p50": 750.0, "p75": 1000.0, "p90": 2000.0, "p99": 2000.0}, e["latency_last_30m"]); d != "" {
 		t.Errorf("latency in ms: %s", d)

@@ -61,6 +61,13 @@ func (s *Server) measured(j *endpointJSON, e *hearth.Endpoint, now time.Time) {
 	j.Uptime5m, j.Uptime30m, j.Uptime1d = uptime(5*time.Minute), uptime(halfHour), uptime(day)
 	v := s.Windows.Stats(e.Index, halfHour, now)
 	j.Latency, j.Throughput = scaled(v.Latency, 1000), scaled(v.Throughput, 1)
+	if j.Attempts = v.Answered + v.Failed + v.Limited; j.Attempts > 0 {
+		rate := func(n int) *float64 {
+			r := math.Round(float64(n)/float64(j.Attempts)*1e5) / 1e5
+			return &r
+		}
+		j.Errors, j.Limits = rate(v.Failed), rate(v.Limited)
+	}
 }
 
 // toolChoiceOf says which forms of tool_choice are understood where these parameters are taken. "auto" is what happens

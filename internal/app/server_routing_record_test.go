@@ -1,0 +1,59 @@
+package app_test
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestServer_RoutingRecord: the record of a request tells how its tiers were ordered, in the words of an explanation; and
+// an explanation draws as a request of a given id does.
+func TestServer_RoutingRecord(t *testing.T) {
+	t.Parallel()
+	w := startWorld(t, "")
+	w.reload("routing: {by: price}", "routing: {kappa: 1}")
+	r := w.chat(ask(qwen, ""))
+	g := w.generation(r.header.Get("X-Generation-Id"), w.user).record(t)
+	tiers := g["routing"].([]any)
+	if len(tiers) != 1 {
+		t.Fatalf("routing: %v", tiers)
+	}
+	tier := tiers[0].(map[string]any)
+	if tier["model"] != qwen || tier["endpoint"] != g["endpoint_id"] || tier["kappa"] != 1.0 || tier["reason"] == "" || tier["share"].(float64) <= 0 {
+		t.Errorf("tier %v", tier)
+	}
+	sum := 0.0
+	for _, c := range tier["candidates"].([]any) {
+		c := c.(map[string]any)
+		sum += c["share"].(float64)
+		terms := c["routing"].(map[string]any)
+		total := terms["price"].(float64) + terms["wait"].(float64) + terms["decode"].(float64) + terms["failed_tries"].(float64) + terms["quality"].(float64)
+		if terms["price"].(float64) <= 0 || math.Abs(total-terms["total"].(float64)) > total/500 || terms["state"] != "closed" {
+			t.Errorf("terms %v", c)
+		}
+	}
+	if n := len(tier["candidates"].([]any)); n != 2 || math.Abs(sum-1) > .001 {
+		t.Errorf("%d candidates with a share of %v", n, sum)
+	}
+	explained := func(query string) reply {
+		return w.call(http.MethodPost, "/api/v1/chain"+query, ask(qwen, ""), "Authorization: Bearer "+w.user)
+	}
+	first := map[any]int{}
+	for i := range 200 {
+		c := explained(fmt.Sprintf("?generation=gen-%d", i)).document(t)["data"].(map[string]any)["candidates"].([]any)[0].(map[string]any)
+		first[c["provider_slug"]]++
+	}
+	if first["acme"] == 0 || first["beta"] == 0 || first["acme"]+first["beta"] != 200 {
+		t.Errorf("first places of 200 draws: %v", first)
+	}
+	if r := explained("?generation=" + strings.Repeat("x", 300)); r.status != http.StatusBadRequest {
+		t.Errorf("an endless id: %d %s", r.status, r.body)
+	}
+	w.reload("routing: {kappa: 1}", "routing: {by: price}")
+	r = w.chat(ask(qwen, ""))
+	if g := w.generation(r.header.Get("X-Generation-Id"), w.user).record(t); len(g["routing"].([]any)) != 0 {
+		t.Errorf("by price: %v", g["routing"])
+	}
+}
