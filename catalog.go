@@ -23,6 +23,7 @@ type Catalog struct {
 	Nodes        []*Node
 	Slots        []*Slot
 	Endpoints    []*Endpoint // Endpoints[i].Index == i
+	Tiered       bool        // a model has a tier mode other than strict; set by Seal
 
 	byID map[string]*Model
 }
@@ -326,6 +327,7 @@ func (c *Catalog) Seal() error {
 			return fmt.Errorf("model %q stands twice", m.ID)
 		}
 		c.byID[m.ID] = m
+		c.Tiered = c.Tiered || m.TierMode != "" && m.TierMode != TierStrict
 		m.Endpoints = nil
 	}
 	for i, n := range c.Nodes {

@@ -134,6 +134,7 @@ func (r *Relay) Chat(w http.ResponseWriter, req *http.Request, id string, key *h
 	if e != nil {
 		return r.reject(x, e)
 	}
+	r.votes(x, ch.Candidates)
 	return r.walk(r.early(req.Context(), w, x), w, x, ch.Candidates)
 }
 

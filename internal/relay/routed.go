@@ -48,6 +48,7 @@ func (r *Relay) route(in *chain.Input, x *routed, draw string) {
 		x.keyID = in.Key.ID
 	}
 	x.tiers, x.now = x.inline[:0], in.Now
+	in.Outlook = r.outlook(x)
 	if !r.opt.ByCost {
 		return
 	}
