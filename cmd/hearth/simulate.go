@@ -77,7 +77,7 @@ func (c *simulateSlotsCmd) Run(ctx context.Context, std streams) error {
 	}
 	if c.Chart != "" {
 		if err := intoFile(c.Chart, func(w io.Writer) error { return market.SlotChart(w, results) }); err != nil {
-			return err
+			return fmt.Errorf("--chart: %w", err)
 		}
 	}
 	if err := c.print(std.out, results); err != nil {
@@ -127,8 +127,8 @@ func (c *simulateSlotsCmd) scenarios() ([]market.SlotScenario, error) {
 		if c.Requests != nil {
 			list[i].Requests = *c.Requests
 		}
-		if err := list[i].Check(); err != nil {
-			return nil, err
+		if err := list[i].Check(); err != nil { // all else is the list's, or was checked
+			return nil, fmt.Errorf("--requests: %w", err)
 		}
 	}
 	return list, nil

@@ -80,7 +80,7 @@ func (c *simulateMarketCmd) Run(ctx context.Context, std streams) error {
 	}
 	if c.HTML != "" {
 		if err := intoFile(c.HTML, func(w io.Writer) error { return market.Page(w, plan, played) }); err != nil {
-			return err
+			return fmt.Errorf("--html: %w", err)
 		}
 	}
 	if err := c.print(std.out, plan, played); err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -30,32 +29,45 @@ type slotMix struct {
 // given says whether there is a mix at all.
 func (m *slotMix) given() bool { return *m != slotMix{} }
 
-// scenario is the mix; what is not given is as in the help.
+// scenario is the mix; what is not given is as in the help. An error names the flag that is to blame.
 func (m *slotMix) scenario() (market.SlotScenario, error) {
 	s := market.DefaultSlotScenario()
-	s.Name, s.Load = "own", 0.6
-	set(&s.Sigma, m.Sigma)
-	set(&s.Burst, m.Burst)
+	s.Name, s.Load, s.Budgets = "own", 0.6, []time.Duration{time.Minute}
+	for _, flag := range []struct {
+		name string
+		read func() error
+	}{
+		{"models", func() (err error) { s.Models, err = slotModels(m.Models); return err }},
+		{"load-time", func() error {
+			return forModels(&s, m.LoadTime, func(to *market.SlotModel, d time.Duration) { to.LoadTime = d })
+		}},
+		{"service", func() error {
+			return forModels(&s, m.Service, func(to *market.SlotModel, d time.Duration) { to.Service = d })
+		}},
+		{"concurrency", func() error {
+			for i := range s.Models {
+				set(&s.Models[i].Concurrency, m.Concurrency)
+			}
+			return nil
+		}},
+		{"budget", func() (err error) { s.Budgets, err = times(m.Budget, s.Budgets); return err }},
+		{"sigma", func() error { set(&s.Sigma, m.Sigma); return nil }},
+		{"burst", func() error { set(&s.Burst, m.Burst); return nil }},
+		{"keys", func() error { set(&s.Keys, m.Keys); return nil }},
+		{"turn", func() error { set(&s.Turn, m.Turn); return nil }},
+		{"load", func() error { return m.load(&s) }},
+		{"rate", func() error { return m.rate(&s) }},
+	} {
+		err := flag.read()
+		if err == nil {
+			err = s.Check() // it was all right before this flag
+		}
+		if err != nil {
+			return s, fmt.Errorf("--%s: %w", flag.name, err)
+		}
+	}
 	set(&s.Fallback, m.Fallback)
-	set(&s.Keys, m.Keys)
 	set(&s.Greedy, m.Greedy)
-	set(&s.Turn, m.Turn)
-	var err error
-	if s.Models, err = m.models(); err != nil {
-		return s, err
-	}
-	if s.Budgets, err = times("--budget", m.Budget, "60s"); err != nil {
-		return s, err
-	}
-	if m.Load != nil {
-		s.Load = *m.Load / 100
-	}
-	if m.Rate != nil {
-		s.Load = s.LoadOf(*m.Rate)
-	}
-	if err := s.Check(); err != nil {
-		return s, fmt.Errorf("a mix like this cannot be played: %w", err)
-	}
 	return s, nil
 }
 
@@ -65,28 +77,59 @@ func set[T any](to *T, given *T) {
 	}
 }
 
-func (m *slotMix) models() ([]market.SlotModel, error) {
-	shares, err := shares(m.Models)
+// load reads a load in per cent.
+func (m *slotMix) load(s *market.SlotScenario) error {
+	if m.Load == nil {
+		return nil
+	}
+	s.Load = *m.Load / 100
+	if err := s.Check(); err != nil {
+		return fmt.Errorf("%v per cent cannot be played: %w", *m.Load, err)
+	}
+	return nil
+}
+
+// rate reads how many requests come per second.
+func (m *slotMix) rate(s *market.SlotScenario) error {
+	if m.Rate == nil {
+		return nil
+	}
+	if !(*m.Rate > 0) {
+		return fmt.Errorf("more than 0 requests per second, not %v", *m.Rate)
+	}
+	s.Load = s.LoadOf(*m.Rate)
+	if err := s.Check(); err != nil {
+		return fmt.Errorf("%v requests per second cannot be played: %w", *m.Rate, err)
+	}
+	return nil
+}
+
+// slotModels reads models, with all else as in the help.
+func slotModels(text string) ([]market.SlotModel, error) {
+	shares, err := shares(text)
 	if err != nil {
 		return nil, err
-	}
-	loads, err := times("--load-time", m.LoadTime, "15s")
-	if err != nil {
-		return nil, err
-	}
-	services, err := times("--service", m.Service, "4s")
-	if err != nil {
-		return nil, err
-	}
-	if len(loads) > len(shares) || len(services) > len(shares) {
-		return nil, fmt.Errorf("there are more times than the %s", count(len(shares), "model"))
 	}
 	list := make([]market.SlotModel, len(shares))
-	for i := range list {
-		list[i] = market.SlotModel{Share: shares[i], LoadTime: loads[i%len(loads)], Service: services[i%len(services)], Concurrency: 4}
-		set(&list[i].Concurrency, m.Concurrency)
+	for i, share := range shares {
+		list[i] = market.SlotModel{Share: share, LoadTime: 15 * time.Second, Service: 4 * time.Second, Concurrency: 4}
 	}
 	return list, nil
+}
+
+// forModels reads a time for each model; where there are fewer they are taken in turn.
+func forModels(s *market.SlotScenario, text string, to func(*market.SlotModel, time.Duration)) error {
+	list, err := times(text, nil)
+	if err != nil || list == nil {
+		return err
+	}
+	if len(list) > len(s.Models) {
+		return fmt.Errorf("%d times are more than the %s", len(list), count(len(s.Models), "model"))
+	}
+	for i := range s.Models {
+		to(&s.Models[i], list[i%len(list)])
+	}
+	return nil
 }
 
 // shares reads a number of models, or their shares in per cent.
@@ -98,7 +141,7 @@ func shares(text string) ([]float64, error) {
 	if len(parts) == 1 {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > market.MaxSlotModels {
-			return nil, fmt.Errorf("--models: a number from 1 to %d or shares as in 70/30, not %q", market.MaxSlotModels, text)
+			return nil, fmt.Errorf("a number from 1 to %d or shares as in 70/30, not %q", market.MaxSlotModels, text)
 		}
 		list := make([]float64, n)
 		for i := range list {
@@ -111,30 +154,36 @@ func shares(text string) ([]float64, error) {
 	for _, p := range parts {
 		f, err := strconv.ParseFloat(p, 64)
 		if err != nil || !(f > 0 && f <= 100) {
-			return nil, fmt.Errorf("--models: %q is no share in per cent", p)
+			return nil, fmt.Errorf("%q is no share in per cent", p)
 		}
 		list = append(list, f/100)
 		sum += f
 	}
 	if sum < 99.999 || sum > 100.001 {
-		return nil, fmt.Errorf("--models: the shares add up to %v, not 100", sum)
+		return nil, fmt.Errorf("the shares add up to %v, not 100", sum)
 	}
 	return list, nil
 }
 
-// times reads one or more lengths of time.
-func times(flag, text, without string) ([]time.Duration, error) {
+// times reads one or more lengths of time; no text is those that are there without it.
+func times(text string, without []time.Duration) ([]time.Duration, error) {
 	if text == "" {
-		text = without
+		return without, nil
 	}
 	var list []time.Duration
-	var errs []error
+	var wrong []string
 	for p := range strings.SplitSeq(text, "/") {
 		d, err := time.ParseDuration(p)
 		if err != nil || d <= 0 {
-			errs = append(errs, fmt.Errorf("%s: %q is no length of time such as 15s", flag, p))
+			wrong = append(wrong, strconv.Quote(p))
 		}
 		list = append(list, d)
 	}
-	return list, errors.Join(errs...)
+	switch len(wrong) {
+	case 0:
+		return list, nil
+	case 1:
+		return nil, fmt.Errorf("%s is no length of time such as 15s", wrong[0])
+	}
+	return nil, fmt.Errorf("%s are no lengths of time such as 15s", strings.Join(wrong, " and "))
 }

@@ -37,14 +37,21 @@ func TestSimulateSlots_Mistakes(t *testing.T) {
 		{"a share below 0", []string{"--models", "120/-20"}, `--models: "120" is no share in per cent`},
 		{"a share that is no number", []string{"--models", "NaN/50"}, `--models: "NaN" is no share`},
 		{"no time", []string{"--load-time", "fast"}, `--load-time: "fast" is no length of time such as 15s`},
-		{"several wrong times", []string{"--load-time", "1/-2s"}, `--load-time: "1" is no length of time such as 15s` + "\n" + `--load-time: "-2s" is no`},
-		{"more times than models", []string{"--load-time", "1s/2s/3s"}, "there are more times than the 2 models"},
+		{"several wrong times", []string{"--load-time", "1/-2s"}, `--load-time: "1" and "-2s" are no lengths of time such as 15s`},
+		{"more times than models", []string{"--load-time", "1s/2s/3s"}, "--load-time: 3 times are more than the 2 models"},
 		{"a load of hours", []string{"--load-time", "2h"}, "a load takes between 10ms and 1h, not 2h0m0s"},
+		{"more services than models", []string{"--service", "1s/2s/3s"}, "--service: 3 times are more than the 2 models"},
+		{"a load of a moment", []string{"--load-time", "20s/1ms"}, "a load takes between 10ms and 1h, not 1ms"},
+		{"a service of a moment", []string{"--service", "1us"}, "a request takes between 1ms and 1h, not 1µs"},
 		{"no service", []string{"--service", "0s"}, `--service: "0s" is no length of time`},
 		{"no budget", []string{"--budget", "1ms"}, "a budget is between 1s and 1h"},
-		{"no rate", []string{"--rate", "0"}, "the load is more than 0"},
-		{"a rate that is no number", []string{"--rate", "NaN"}, "the load is more than 0"},
-		{"an endless rate", []string{"--rate", "1e300"}, "the load is more than 0 and at most 10"},
+		{"no rate", []string{"--rate", "0"}, "--rate: more than 0 requests per second, not 0"},
+		{"a rate that is no number", []string{"--rate", "NaN"}, "--rate: more than 0 requests per second, not NaN"},
+		{"an endless rate", []string{"--rate", "1e300"}, "--rate: 1e+300 requests per second cannot be played: the load is more than 0 and at most 10"},
+		{"a rate that the services make too much", []string{"--rate", "30", "--service", "1m"}, "--rate: 30 requests per second cannot be played: the load is"},
+		{"no load", []string{"--load", "0"}, "--load: 0 per cent cannot be played: the load is more than 0"},
+		{"a load that is no number", []string{"--load", "NaN"}, "--load: NaN per cent"},
+		{"bursts that are no number", []string{"--burst", "NaN"}, "not NaN"},
 		{"rate and load", []string{"--rate", "1", "--load", "60"}, "can't be used together"},
 		{"bursts that are none", []string{"--burst", "0.5"}, "bursts are between 1 and 1000 times as dense, not 0.5"},
 		{"no keys", []string{"--keys", "0"}, "between 1 and 1000 keys, not 0"},
@@ -61,12 +68,13 @@ func TestSimulateSlots_Mistakes(t *testing.T) {
 		{"a scenario and a mix", []string{"--scenario", "*", "--keys", "3"}, "--scenario is of the list"},
 		{"a policy that is not there", []string{"--policy", "lifo"}, "--policy"},
 		{"two forms", []string{"--json", "--markdown"}, "can't be used together"},
-		{"a chart that cannot be written", []string{"--models", "1", "--requests", "100", "--runs", "1", "--chart", "/no/such/directory/chart.svg"}, "write /no/such/directory/chart.svg"},
+		{"a chart that cannot be written", []string{"--chart", "/no/such/directory/chart.svg", "--models", "1", "--requests", "100", "--runs", "1"}, "write /no/such/directory/chart.svg"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			code, out, errs := simulate(c.args...)
-			if code == 0 || out != "" || !strings.Contains(errs, c.want) {
+			flag, _, _ := strings.Cut(c.args[0], "=")
+			if code == 0 || out != "" || !strings.Contains(errs, c.want) || !strings.Contains(errs, flag) {
 				t.Errorf("%d %q\n%s", code, errs, out)
 			}
 		})
