@@ -78,6 +78,9 @@ type Key struct {
 	// RequestsPerMinute is how many requests it may send in a minute, TokensPerMinute how many tokens of prompts and answers
 	// they may have; 0 = no limit.
 	RequestsPerMinute, TokensPerMinute int64
+
+	Kappa     Kappa // what its time is worth; 0 = KappaBatch for the class Batch, else as the model's configuration says
+	NoExplore bool  // its requests try no endpoint for the sake of knowing it
 }
 
 // Period is after how long what was spent counts anew. Periods begin at midnight in the configured time zone.
@@ -126,6 +129,8 @@ type KeyChange struct {
 	Currency          *string
 	RequestsPerMinute *int64
 	TokensPerMinute   *int64
+	Kappa             *Kappa
+	NoExplore         *bool
 }
 
 // Apply returns k with the change made to it.
@@ -146,6 +151,8 @@ func (c KeyChange) Apply(k Key) Key {
 	set(&k.Currency, c.Currency)
 	set(&k.RequestsPerMinute, c.RequestsPerMinute)
 	set(&k.TokensPerMinute, c.TokensPerMinute)
+	set(&k.Kappa, c.Kappa)
+	set(&k.NoExplore, c.NoExplore)
 	return k
 }
 

@@ -155,6 +155,12 @@ func policy(k hearth.Key, currency string) string {
 	if k.Class != hearth.Interactive {
 		parts = append(parts, k.Class.String()+" requests")
 	}
+	if k.Kappa != 0 {
+		parts = append(parts, "time worth "+k.Kappa.String())
+	}
+	if k.NoExplore {
+		parts = append(parts, "no exploring")
+	}
 	if k.NoContent {
 		parts = append(parts, "prompts and answers never kept")
 	}
@@ -193,7 +199,7 @@ type keysSetCmd struct {
 // Run changes a key; a running gateway goes by it within a second. Only what a flag names is changed.
 func (c *keysSetCmd) Run(ctx context.Context, std streams) error {
 	if c.policyFlags == (policyFlags{}) {
-		return errors.New("nothing is to be changed: say what with --models, --providers, --local-only, --early-headers, --limit, --limit-reset, --external-limit, --rpm, --tpm, --currency, --expires, --content, --class or --owner")
+		return errors.New("nothing is to be changed: say what with --models, --providers, --local-only, --early-headers, --limit, --limit-reset, --external-limit, --rpm, --tpm, --kappa, --explore, --currency, --expires, --content, --class or --owner")
 	}
 	return c.with(ctx, func(k *app.Keys, cfg *config.Config) error {
 		change, err := c.change(nowIn(cfg))

@@ -28,6 +28,8 @@ type policyFlags struct {
 	Class        *string `placeholder:"WORD" help:"Whose requests wait behind those of other keys for a slot: batch; or interactive."`
 	External     *string `name:"external-limit" placeholder:"AMOUNT" help:"What the key may spend at external providers, in the same period; after that own slots go on. 0 is no limit."`
 	RPM          *string `name:"rpm" placeholder:"N" help:"Requests that the key may send in a minute; 0 is no limit."`
+	Kappa        *string `placeholder:"K" help:"What the key's time is worth where external endpoints are ordered by cost (see routing.kappa in the configuration): attended (1), batch (0.05), a decimal up to 100, or default: as the model says, for the class batch 0.05."`
+	Explore      *string `placeholder:"WORD" help:"Whether requests of the key may try external endpoints for the sake of knowing them: off, or on."`
 	TPM          *string `name:"tpm" placeholder:"N" help:"Tokens, of prompts and answers, that the key may use in a minute; 0 is no limit."`
 }
 
@@ -56,6 +58,12 @@ func (f policyFlags) change(now time.Time) (c hearth.KeyChange, err error) {
 		return c, err
 	}
 	if c.TokensPerMinute, err = perMinute("--tpm", f.TPM); err != nil {
+		return c, err
+	}
+	if c.Kappa, err = kappa(f.Kappa); err != nil {
+		return c, err
+	}
+	if c.NoExplore, err = off(f.Explore); err != nil {
 		return c, err
 	}
 	c.LimitReset, err = period(f.LimitReset)
@@ -173,6 +181,41 @@ func class(text *string) (*hearth.Class, error) {
 		return new(hearth.Interactive), nil
 	}
 	return nil, errors.New("--class must be interactive or batch")
+}
+
+// kappa reads what a key's time is worth, nil if it is not said.
+func kappa(text *string) (*hearth.Kappa, error) {
+	if text == nil {
+		return nil, nil
+	}
+	switch word := strings.TrimSpace(*text); word {
+	case "attended":
+		return new(hearth.KappaAttended), nil
+	case string(hearth.Batch):
+		return new(hearth.KappaBatch), nil
+	case "default", "0":
+		return new(hearth.Kappa), nil
+	default:
+		k, err := hearth.ParseKappa(word)
+		if err != nil || k == 0 {
+			return nil, errors.New("--kappa must be attended, batch, default, or a decimal from 0.001 to 100 with up to three decimals, such as 0.85")
+		}
+		return &k, nil
+	}
+}
+
+// off reads whether something is off; nil if it is not said.
+func off(text *string) (*bool, error) {
+	if text == nil {
+		return nil, nil
+	}
+	switch strings.TrimSpace(*text) {
+	case "off":
+		return new(true), nil
+	case "on", "":
+		return new(false), nil
+	}
+	return nil, errors.New("--explore must be on or off")
 }
 
 // names reads a list with commas; an empty text is an empty list.

@@ -43,6 +43,9 @@ func checkPolicy(k hearth.Key) (hearth.Key, error) {
 	if n := k.TokensPerMinute; n < 0 || n > maxTokens {
 		return k, hearth.Invalid("tokens_per_minute", "the tokens per minute of a key must be up to %d; 0 is no limit", maxTokens)
 	}
+	if k.Kappa < 0 || k.Kappa > hearth.KappaMost {
+		return k, hearth.Invalid("kappa", "the value of time of a key must be up to %s; 0 is the model's own", hearth.KappaMost)
+	}
 	switch k.LimitReset {
 	case hearth.Forever, hearth.Daily, hearth.Weekly, hearth.Monthly:
 	default:

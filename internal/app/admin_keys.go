@@ -42,6 +42,8 @@ type keyWire struct {
 	Class         hearth.Class  `json:"class"`
 	Requests      int64         `json:"requests_per_minute"`
 	Tokens        int64         `json:"tokens_per_minute"`
+	Kappa         hearth.Kappa  `json:"kappa"` // thousandths
+	NoExplore     bool          `json:"no_explore"`
 	Spent         KeySpend      `json:"spent,omitzero"`  // in a list
 	Plain         string        `json:"plain,omitempty"` // of a key that was just made
 }
@@ -52,7 +54,7 @@ func toWire(k hearth.Key) keyWire {
 		CreatedAt: k.CreatedAt, UpdatedAt: k.UpdatedAt, ExpiresAt: k.ExpiresAt, Owner: k.Owner,
 		Models: k.Models, Providers: k.Providers, LocalOnly: k.LocalOnly, EarlyHeaders: int64(k.EarlyHeaders), Limit: k.Limit,
 		LimitReset: k.LimitReset, ExternalLimit: k.ExternalLimit, Currency: k.Currency, NoContent: k.NoContent, Class: k.Class,
-		Requests: k.RequestsPerMinute, Tokens: k.TokensPerMinute,
+		Requests: k.RequestsPerMinute, Tokens: k.TokensPerMinute, Kappa: k.Kappa, NoExplore: k.NoExplore,
 	}
 }
 
@@ -63,7 +65,7 @@ func (w *keyWire) key() hearth.Key {
 		CreatedAt: w.CreatedAt, UpdatedAt: w.UpdatedAt, ExpiresAt: w.ExpiresAt, Owner: w.Owner,
 		Models: w.Models, Providers: w.Providers, LocalOnly: w.LocalOnly, EarlyHeaders: time.Duration(w.EarlyHeaders), Limit: w.Limit,
 		LimitReset: w.LimitReset, ExternalLimit: w.ExternalLimit, Currency: w.Currency, Class: w.Class,
-		RequestsPerMinute: w.Requests, TokensPerMinute: w.Tokens,
+		RequestsPerMinute: w.Requests, TokensPerMinute: w.Tokens, Kappa: w.Kappa, NoExplore: w.NoExplore,
 	}
 }
 
@@ -88,6 +90,8 @@ type changeWire struct {
 	Class         *hearth.Class  `json:"class"`
 	Requests      *int64         `json:"requests_per_minute"`
 	Tokens        *int64         `json:"tokens_per_minute"`
+	Kappa         *hearth.Kappa  `json:"kappa"`
+	NoExplore     *bool          `json:"no_explore"`
 }
 
 func (w *changeWire) change() hearth.KeyChange {
@@ -96,7 +100,7 @@ func (w *changeWire) change() hearth.KeyChange {
 		Name:      w.Name, Disabled: w.Disabled, ExpiresAt: w.ExpiresAt, Owner: w.Owner,
 		Models: w.Models, Providers: w.Providers, LocalOnly: w.LocalOnly, EarlyHeaders: (*time.Duration)(w.EarlyHeaders), Limit: w.Limit,
 		LimitReset: w.LimitReset, ExternalLimit: w.ExternalLimit, Currency: w.Currency, Class: w.Class,
-		RequestsPerMinute: w.Requests, TokensPerMinute: w.Tokens,
+		RequestsPerMinute: w.Requests, TokensPerMinute: w.Tokens, Kappa: w.Kappa, NoExplore: w.NoExplore,
 	}
 }
 

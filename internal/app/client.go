@@ -185,7 +185,7 @@ func (k socketKeys) Change(ctx context.Context, which string, c hearth.KeyChange
 	return k.patch(ctx, changeWire{
 		Which: which, Name: c.Name, Disabled: c.Disabled, ExpiresAt: c.ExpiresAt, Owner: c.Owner, Models: c.Models, Providers: c.Providers, LocalOnly: c.LocalOnly, EarlyHeaders: (*int64)(c.EarlyHeaders), Limit: c.Limit,
 		LimitReset: c.LimitReset, ExternalLimit: c.ExternalLimit, Currency: c.Currency, NoContent: c.NoContent, Class: c.Class,
-		Requests: c.RequestsPerMinute, Tokens: c.TokensPerMinute,
+		Requests: c.RequestsPerMinute, Tokens: c.TokensPerMinute, Kappa: c.Kappa, NoExplore: c.NoExplore,
 	})
 }
 

@@ -46,6 +46,7 @@ func (r *Relay) route(in *chain.Input, x *routed, draw string) {
 	}
 	if in.Key != nil {
 		x.keyID = in.Key.ID
+		x.ask.Kappa, x.ask.NoExplore = float64(in.Key.TimeValue())/1000, in.Key.NoExplore
 	}
 	x.tiers, x.now = x.inline[:0], in.Now
 	in.Outlook = r.outlook(x)

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"myip.co.kr/hearth"
 )
 
@@ -46,6 +48,9 @@ type ownedKeyJSON struct {
 	ShownCurrency *string  `json:"shown_currency"`      // in which the key itself sees amounts, null = as configured
 	Requests      *int64   `json:"requests_per_minute"` // null = no limit
 	Tokens        *int64   `json:"tokens_per_minute"`   // likewise
+
+	Kappa   jsontext.Value `json:"kappa"`   // what its time is worth, null = as the class or the model has it
+	Explore bool           `json:"explore"` // its requests may try endpoints for the sake of knowing them
 }
 
 func (s *Server) ownedKeyJSON(k *hearth.Key, shown hearth.Money) ownedKeyJSON {
@@ -54,7 +59,16 @@ func (s *Server) ownedKeyJSON(k *hearth.Key, shown hearth.Money) ownedKeyJSON {
 		CreatedAt: k.CreatedAt, UpdatedAt: orNullTime(k.UpdatedAt), Workspace: workspace, Management: k.Admin, LocalOnly: k.LocalOnly, Content: contentWord(k.NoContent), Class: k.Class.String(),
 		Models: append([]string{}, k.Models...), Providers: append([]string{}, k.Providers...), ShownCurrency: orNull(k.Currency),
 		Requests: orNoLimit(k.RequestsPerMinute), Tokens: orNoLimit(k.TokensPerMinute),
+		Kappa: kappaJSON(k.Kappa), Explore: !k.NoExplore,
 	}
+}
+
+// kappaJSON is what a key's time is worth as a number, null if it has none of its own.
+func kappaJSON(k hearth.Kappa) jsontext.Value {
+	if k == 0 {
+		return jsontext.Value("null")
+	}
+	return jsontext.Value(k.String())
 }
 
 // orNoLimit is a limit, nil if there is none.

@@ -37,6 +37,8 @@ type keyBody struct {
 	Tokens        jsontext.Value `json:"tokens_per_minute"`
 	Models        jsontext.Value `json:"models"`
 	Providers     jsontext.Value `json:"providers"`
+	Kappa         jsontext.Value `json:"kappa"`
+	Explore       jsontext.Value `json:"explore"`
 }
 
 // maxKeyBody bounds the body of a request about a key: two full lists of names fit.
@@ -85,6 +87,10 @@ func (b *keyBody) change(cat *hearth.Catalog, in hearth.Money) (c hearth.KeyChan
 	c.RequestsPerMinute, err = optional(b.Requests, "requests_per_minute", perMinute)
 	note(err)
 	c.TokensPerMinute, err = optional(b.Tokens, "tokens_per_minute", perMinute)
+	note(err)
+	c.Kappa, err = optional(b.Kappa, "kappa", kappa)
+	note(err)
+	c.NoExplore, err = optional(b.Explore, "explore", not)
 	note(err)
 	c.LimitReset, err = optional(b.LimitReset, "limit_reset", period)
 	note(err)
@@ -137,6 +143,27 @@ func class(param string, v jsontext.Value) (hearth.Class, error) {
 		return hearth.Interactive, nil
 	}
 	return "", hearth.Invalid(param, "%s must be %s or %s", param, hearth.Interactive, hearth.Batch)
+}
+
+// kappa reads what a key's time is worth; null is none of its own.
+func kappa(param string, v jsontext.Value) (hearth.Kappa, error) {
+	if v.Kind() == 'n' {
+		return 0, nil
+	}
+	k, err := hearth.ParseKappa(string(v)) // a string has its quotes, a negative number its sign: neither can be read
+	if err != nil || k == 0 {
+		return 0, hearth.Invalid(param, "%s must be a number from 0.001 to %s with up to three decimals, such as 0.85, or null for what the model has", param, hearth.KappaMost)
+	}
+	return k, nil
+}
+
+// not reads whether something may not be; null is that it may.
+func not(param string, v jsontext.Value) (bool, error) {
+	if v.Kind() == 'n' {
+		return false, nil
+	}
+	may, err := yes(param, v)
+	return !may, err
 }
 
 // perMinute reads how many of something a key may use in a minute; null is no limit.

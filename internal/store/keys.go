@@ -16,7 +16,7 @@ var ErrKeyExists = errors.New("key exists already")
 
 const keyColumns = `id, hash, name, label, admin, disabled, deleted, created_at, updated_at, expires_at, owner,
 	models, providers, local_only, early_headers, spend_limit, limit_reset, external_limit, currency, no_content, class,
-	requests_per_minute, tokens_per_minute`
+	requests_per_minute, tokens_per_minute, kappa, no_explore`
 
 // millis is an instant in unix milliseconds, 0 for the zero time.
 func millis(t time.Time) int64 {
@@ -41,10 +41,10 @@ func (s *Store) InsertKey(ctx context.Context, k hearth.Key) error {
 		return fmt.Errorf("insert key %s: %w", k.ID, err)
 	}
 	_, err = s.writer.ExecContext(ctx, `INSERT INTO keys (`+keyColumns+`)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		k.ID, k.Hash[:], k.Name, k.Label, k.Admin, k.Disabled, k.Deleted, k.CreatedAt.UnixMilli(), millis(k.UpdatedAt), millis(k.ExpiresAt), k.Owner,
 		models, providers, k.LocalOnly, k.EarlyHeaders.Milliseconds(), int64(k.Limit), string(k.LimitReset), int64(k.ExternalLimit), k.Currency, k.NoContent, string(k.Class),
-		k.RequestsPerMinute, k.TokensPerMinute)
+		k.RequestsPerMinute, k.TokensPerMinute, int64(k.Kappa), k.NoExplore)
 	if code(err) == codeConflict {
 		return fmt.Errorf("insert key %s: %w", k.ID, ErrKeyExists)
 	}
@@ -97,7 +97,7 @@ func scanKey(rows *sql.Rows) (k hearth.Key, err error) {
 	var created, updated, expires, early, limit, external int64
 	if err := rows.Scan(&k.ID, &hash, &k.Name, &k.Label, &k.Admin, &k.Disabled, &k.Deleted, &created, &updated, &expires, &k.Owner,
 		&models, &providers, &k.LocalOnly, &early, &limit, (*string)(&k.LimitReset), &external, &k.Currency, &k.NoContent, (*string)(&k.Class),
-		&k.RequestsPerMinute, &k.TokensPerMinute); err != nil {
+		&k.RequestsPerMinute, &k.TokensPerMinute, (*int64)(&k.Kappa), &k.NoExplore); err != nil {
 		return k, err
 	}
 	if copy(k.Hash[:], hash) != len(k.Hash) || len(hash) != len(k.Hash) {
@@ -149,9 +149,10 @@ func (s *Store) ChangeKey(ctx context.Context, id string, c hearth.KeyChange, at
 		local_only = coalesce(?, local_only), early_headers = coalesce(?, early_headers),
 		spend_limit = coalesce(?, spend_limit), limit_reset = coalesce(?, limit_reset),
 		external_limit = coalesce(?, external_limit), currency = coalesce(?, currency), no_content = coalesce(?, no_content), class = coalesce(?, class),
-		requests_per_minute = coalesce(?, requests_per_minute), tokens_per_minute = coalesce(?, tokens_per_minute) WHERE id = ? AND NOT deleted`,
+		requests_per_minute = coalesce(?, requests_per_minute), tokens_per_minute = coalesce(?, tokens_per_minute),
+		kappa = coalesce(?, kappa), no_explore = coalesce(?, no_explore) WHERE id = ? AND NOT deleted`,
 		millis(at), c.Name, c.Disabled, expires, c.Owner, models, providers, c.LocalOnly, early, (*int64)(c.Limit), (*string)(c.LimitReset), (*int64)(c.ExternalLimit), c.Currency, c.NoContent, (*string)(c.Class),
-		c.RequestsPerMinute, c.TokensPerMinute, id)
+		c.RequestsPerMinute, c.TokensPerMinute, (*int64)(c.Kappa), c.NoExplore, id)
 }
 
 // RetireKey disables a key for good. at is when that is.
