@@ -72,12 +72,12 @@ func run(args []string, std streams) int {
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
-	parsed, err := parser.Parse(args)
+	parsed, err := parser.Parse(negatives(args))
 	if exit >= 0 { // --help and --version have said what there is to say
 		return exit
 	}
 	if err != nil {
-		fmt.Fprintf(std.err, "hearth: %v\nTry: %s --help\n", err, meant(err))
+		fmt.Fprintf(std.err, "hearth: %s\nTry: %s --help\n", mistake(err), meant(err))
 		return 2
 	}
 	if err := parsed.Run(); err != nil {
