@@ -66,7 +66,7 @@ func (a *App) notices() []string {
 
 func (a *App) server(s *snapshot) *server.Server {
 	return server.New(server.Options{PublicCatalog: s.cfg.PublicCatalog, PublicMetrics: s.cfg.PublicMetrics, CORSOrigins: s.cfg.CORSOrigins}, server.Parts{
-		Catalog: s.catalog, Relay: s.relay, Accounts: a.Accounts, Fleet: a.fleet, Health: s.health, Windows: s.windows, Log: a.log,
+		Catalog: s.catalog, Relay: s.relay, Accounts: a.Accounts, Fleet: a.fleet, Health: s.health, Windows: s.windows, Router: s.router, Log: a.log,
 		Zone: s.options.Zone, Spent: a.spent(s), Activity: a.store.Activity, Content: a.contents.Content,
 		Keys:    &directKeys{a.Accounts, a.store, s.catalog, s.options.Zone},
 		Metrics: a.metrics, Order: a.order, Notices: a.notices, Ending: a.ending,

@@ -110,14 +110,21 @@ func (s *scene) terms(o *option, w *Terms) {
 
 // Overview explains the external endpoints of a model for a request of mean size that belongs to no session: the shares
 // are those within each priority, tiers in ascending priority, within them by cost. It is nil for a model without any.
-func (r *Router) Overview(model string, now time.Time) []Terms {
+func (r *Router) Overview(model string, now time.Time) []Terms { return r.overview(model, false, now) }
+
+// OverviewTools is Overview for a request that offers tools.
+func (r *Router) OverviewTools(model string, now time.Time) []Terms {
+	return r.overview(model, true, now)
+}
+
+func (r *Router) overview(model string, tools bool, now time.Time) []Terms {
 	i := slices.IndexFunc(r.markets, func(k *market) bool { return k.model.id == model })
 	if i < 0 {
 		return nil
 	}
 	k := r.markets[i]
 	v := k.view.Load()
-	a := Ask{In: int(v.in / v.real), NoExplore: true}
+	a := Ask{In: int(v.in / v.real), Tools: tools, NoExplore: true}
 	all := make([]hearth.Candidate, len(k.sells))
 	for i := range all {
 		all[i].Endpoint = k.sells[i].endpoint

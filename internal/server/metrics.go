@@ -27,6 +27,7 @@ type Metrics struct {
 	requests *prometheus.CounterVec
 	errors   *prometheus.CounterVec
 	attempts *prometheus.CounterVec
+	chosen   *prometheus.CounterVec
 	tokens   *prometheus.CounterVec
 	cost     *prometheus.CounterVec
 	duration *prometheus.HistogramVec
@@ -36,6 +37,7 @@ type Metrics struct {
 
 	answers sync.Map // answerer → *answered
 	tries   sync.Map // try → prometheus.Counter
+	choices sync.Map // choice → prometheus.Counter
 }
 
 // Buckets of histograms, in seconds.
@@ -52,6 +54,7 @@ func NewMetrics(version string, current func() *Server, log *slog.Logger) *Metri
 		requests: counter("hearth_requests_total", "Chat requests that have a record, by who answered (empty = nobody) and the status the caller got; 499 = it left before.", "model", "provider", "code"),
 		errors:   counter("hearth_errors_total", "Requests of every route that were answered with an error before anything else was sent.", "type", "code"),
 		attempts: counter("hearth_attempts_total", "What became of the candidates of chat requests: served, broken (off in the middle), left (by the caller), a skip word, timeout, an upstream's HTTP status, bad_answer (status 200, but none), or error (no status).", "model", "provider", "endpoint", "outcome"),
+		chosen:   counter("hearth_routing_choices_total", "Tiers of external endpoints that were ordered by routing cost, by the endpoint that got the first place and why: share, stick, explore, probe, forced, flagged_overflow, or retry (what was left after a failure).", "model", "endpoint", "reason"),
 		tokens:   counter("hearth_tokens_total", "Tokens of answered requests. Cached ones are part of prompt, reasoning ones of completion.", "model", "provider", "kind"),
 		cost:     counter("hearth_cost_total", "What callers were charged, in the billing currency. The exact sums are in the records.", "model", "provider", "currency"),
 		duration: histogram("hearth_request_duration_seconds", "From a chat request's arrival to the end of its answer.", answerBuckets, "model", "provider"),
@@ -64,7 +67,7 @@ func NewMetrics(version string, current func() *Server, log *slog.Logger) *Metri
 		ConstLabels: prometheus.Labels{"version": version, "go_version": runtime.Version()},
 	})
 	build.Set(1)
-	m.registry.MustRegister(m.requests, m.errors, m.attempts, m.tokens, m.cost, m.duration, m.first, m.wait, m.inflight, build,
+	m.registry.MustRegister(m.requests, m.errors, m.attempts, m.chosen, m.tokens, m.cost, m.duration, m.first, m.wait, m.inflight, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &scrape{current})
 	m.page = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelError), ErrorHandling: promhttp.ContinueOnError, EnableOpenMetrics: true, MaxRequestsInFlight: 4,
@@ -114,6 +117,9 @@ func (m *Metrics) Done(g *hearth.Generation) {
 		if t.SlotWait > 0 || t.Skip.Slot() {
 			m.wait.WithLabelValues(t.Model).Observe(t.SlotWait.Seconds())
 		}
+	}
+	for i := range g.Routing {
+		m.choice(&g.Routing[i]).Inc()
 	}
 	for i := range g.Drops {
 		if d := &g.Drops[i]; d.Skip != "" && d.Endpoint != "" {

@@ -39,6 +39,7 @@ func (*scrape) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range [...]*prometheus.Desc{slotState, slotUsable, slotInflight, slotWaiting, slotPlaces, slotRest, slotLoads, slotServed, slotVotes, slotTurn, slotNext, slotLearned, endpointOut} {
 		out <- d
 	}
+	describeRouting(out)
 }
 
 // Collect reads them.
@@ -62,6 +63,9 @@ func (c *scrape) Collect(out chan<- prometheus.Metric) {
 			}
 			out <- gauge(endpointOut, flag(h.Out(now) && is == reason), e.Model.ID, e.Provider.Slug, e.ID, reason)
 		}
+	}
+	if s.Router != nil {
+		collectRouting(out, s.Catalog, s.Router, now)
 	}
 }
 

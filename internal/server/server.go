@@ -40,6 +40,7 @@ type Parts struct {
 	Fleet    *slot.Fleet
 	Health   *health.Tracker
 	Windows  *routing.Windows // what was measured; nil = nothing is
+	Router   *routing.Router  // whose figures the metrics show; nil = there are none
 	Log      *slog.Logger
 
 	Zone     *time.Location                                                              // in which days begin; nil = UTC
