@@ -67,6 +67,9 @@ func (w *Terms) Recorded(endpoint string) hearth.RoutedTerms {
 	}
 }
 
+// QueueWeight is how many times the wait in a queue counts in Terms.TTFT, for a queued request also holds up those behind it.
+const QueueWeight = queueWeight
+
 // Chance is how likely a candidate has the first place, and which part of that is with the session's cache there.
 type Chance struct{ Share, Warm float64 }
 
@@ -74,10 +77,9 @@ type Chance struct{ Share, Warm float64 }
 // the candidates and gets the chance of each. What was recorded of the tier is taken as it was: requests under way, rates,
 // breakers and what is to be explored.
 //
-// Where the cache of a session stands is a thing of earlier choices, which would have been others too. So for a request
-// of a session it stands at each candidate as often as the session would have begun there. If the cache is at none of the
-// candidates, or the request belongs to no session, the chances are those of this choice alone.
-func Replay(t *hearth.Routed, kappa float64, into []Chance) {
+// Where the cache of a session stands is a thing of its earlier requests, which other rules would have sent elsewhere too.
+// warm says how likely it stands at each candidate; what is missing to 1 is nowhere. Nil is nowhere at all.
+func Replay(t *hearth.Routed, kappa float64, warm []float64, into []Chance) {
 	n := len(t.Candidates)
 	if n == 0 || len(into) != n {
 		return
@@ -85,34 +87,32 @@ func Replay(t *hearth.Routed, kappa float64, into []Chance) {
 	if kappa <= 0 || t.Kappa <= 0 || free(t) {
 		kappa = t.Kappa
 	}
-	p := remake{tier: t, kappa: kappa, shares: make([]float64, 2*n)}
+	p := remake{tier: t, kappa: kappa}
+	shares := make([]float64, n)
 	p.s.more = make([]option, n)
 	p.s.n = n
 	clear(into)
-	session := -1
+	holds, nowhere := false, 1.0
 	for i := range t.Candidates {
-		if t.Candidates[i].Warm {
-			session = i
-		}
+		holds = holds || t.Candidates[i].Holds
 	}
-	if session < 0 {
-		p.choose(-1, false, p.shares[:n])
-		for i := range into {
-			into[i].Share = p.shares[i]
-		}
-		return
-	}
-	began, next := p.shares[:n], p.shares[n:]
-	p.choose(-1, false, began)
-	for at, often := range began {
+	for at, often := range warm[:min(len(warm), n)] {
 		if !(often > 0) {
 			continue
 		}
-		p.choose(at, t.Candidates[session].Holds, next)
+		nowhere -= often
+		p.choose(at, holds, shares)
 		for i := range into {
-			into[i].Share += often * next[i]
+			into[i].Share += often * shares[i]
 		}
-		into[at].Warm += often * next[at]
+		into[at].Warm += often * shares[at]
+	}
+	if nowhere < 1e-9 {
+		return
+	}
+	p.choose(-1, false, shares)
+	for i := range into {
+		into[i].Share += nowhere * shares[i]
 	}
 }
 
@@ -147,10 +147,9 @@ func Usable(c *hearth.RoutedTerms) bool { return c.State == string(InUse) || c.S
 
 // remake is a recorded choice that is made anew.
 type remake struct {
-	tier   *hearth.Routed
-	kappa  float64
-	s      scene
-	shares []float64
+	tier  *hearth.Routed
+	kappa float64
+	s     scene
 }
 
 // choose finds how likely each candidate is chosen if the session's cache is at one of them, -1 = at none. holds: the

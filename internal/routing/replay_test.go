@@ -116,7 +116,7 @@ func compareReplay(t *testing.T, w *world, a *Ask, checked map[string]int) {
 			continue
 		}
 		chances := make([]Chance, len(why))
-		Replay(record, kappa, chances)
+		Replay(record, kappa, nil, chances)
 		got := make([]float64, len(why))
 		for i := range got {
 			got[i] = chances[i].Share
@@ -180,31 +180,43 @@ func TestReplay_TheCacheElsewhere(t *testing.T) {
 			}
 			record, _ := w.recordOf(&a)
 			chances, want := make([]Chance, len(record.Candidates)), make([]Chance, len(record.Candidates))
-			Replay(record, 1.5, chances)
-			cold := a
-			cold.Session, cold.Out, cold.Kappa = 0, int(math.Round((known.out+outPrior*w.markets[0].view.Load().out)/(known.n+outPrior))), 1.5
-			_, began := w.recordOf(&cold)
+			warm := make([]float64, len(want))
+			for i := range warm {
+				warm[i] = w.d.next() / float64(len(warm))
+			}
+			Replay(record, 1.5, warm, chances)
 			place := map[string]int{}
 			for i := range record.Candidates {
 				place[record.Candidates[i].Endpoint] = i
 			}
-			a.Kappa = 1.5
-			for e, often := range byEndpoint(began) {
-				there := known
-				i, _ := strconv.Atoi(e)
-				there.end = w.markets[0].ends[w.find(i).row]
-				w.sessions.put(a.Session, there)
+			nowhere := 1.0
+			add := func(often float64, at int) {
 				_, why := w.recordOf(&a)
-				for to, share := range byEndpoint(why) {
-					want[place[to]].Share += often * share
-					if to == e {
-						want[place[to]].Warm += often * share
+				for e, share := range byEndpoint(why) {
+					i := place[e]
+					want[i].Share += often * share
+					if i == at {
+						want[i].Warm += often * share
 					}
 				}
 			}
+			a.Kappa = 1.5
+			for at, often := range warm {
+				there := known
+				i, _ := strconv.Atoi(record.Candidates[at].Endpoint)
+				there.end = w.markets[0].ends[w.find(i).row]
+				w.sessions.put(a.Session, there)
+				add(often, at)
+				nowhere -= often
+			}
+			there := known // as long an answer is expected, but the cache is at none of them
+			there.end = new(end)
+			there.armed = false
+			w.sessions.put(a.Session, there)
+			add(nowhere, -1)
 			w.sessions.put(a.Session, known)
 			for i := range want {
-				if math.Abs(chances[i].Share-want[i].Share) > 0.01 || math.Abs(chances[i].Warm-want[i].Warm) > 0.01 {
+				if math.Abs(chances[i].Share-want[i].Share) > 1e-6 || math.Abs(chances[i].Warm-want[i].Warm) > 1e-6 {
 					t.Fatalf("endpoint %s: %+v, want %+v\n%+v", record.Candidates[i].Endpoint, chances[i], want[i], record)
 				}
 				if chances[i].Share > 0.1 && !record.Candidates[i].Warm {
@@ -215,7 +227,7 @@ func TestReplay_TheCacheElsewhere(t *testing.T) {
 		w.run(4, 120)
 	}
 	if moved < 100 {
-		t.Errorf("the session would have begun elsewhere only %d times", moved)
+		t.Errorf("the session is elsewhere only %d times", moved)
 	}
 }
 
@@ -234,7 +246,7 @@ func TestReplay_OfStrangeRecords(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := make([]Chance, len(c.want))
-			Replay(&c.of, 20, got)
+			Replay(&c.of, 20, nil, got)
 			for i := range got {
 				if math.Abs(got[i].Share-c.want[i].Share) > 1e-9 {
 					t.Errorf("%+v, want %+v", got, c.want)
@@ -242,8 +254,8 @@ func TestReplay_OfStrangeRecords(t *testing.T) {
 			}
 		})
 	}
-	Replay(&hearth.Routed{}, 1, nil)
-	Replay(&hearth.Routed{Candidates: make([]hearth.RoutedTerms, 2)}, 1, make([]Chance, 1))
+	Replay(&hearth.Routed{}, 1, nil, nil)
+	Replay(&hearth.Routed{Candidates: make([]hearth.RoutedTerms, 2)}, 1, nil, make([]Chance, 1))
 }
 
 func TestExpected(t *testing.T) {
@@ -271,6 +283,6 @@ func BenchmarkReplay(b *testing.B) {
 	chances := make([]Chance, len(record.Candidates))
 	b.ReportAllocs()
 	for b.Loop() {
-		Replay(record, 1, chances)
+		Replay(record, 1, nil, chances)
 	}
 }
