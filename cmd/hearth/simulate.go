@@ -20,7 +20,7 @@ type simulateCmd struct {
 type simulateSlotsCmd struct {
 	Scenario []string `placeholder:"NAME" help:"Play only the scenarios of the list whose name this is; * stands for anything. May be repeated."`
 	List     bool     `help:"Print the names of the list's scenarios and do nothing else."`
-	Policy   []string `enum:"hearth,fifo,no-ageing,clairvoyant,hearth-never-votes,hearth-always-votes" placeholder:"POLICY" help:"Show only this policy. May be repeated."`
+	Policy   []string `enum:"hearth,fifo,no-ageing,clairvoyant,clairvoyant-free,hearth-never-votes,hearth-always-votes" placeholder:"POLICY" help:"Show only this policy. May be repeated."`
 	Seed     uint64   `default:"1" placeholder:"N" help:"Seed of the first run; the others follow (default: ${default})."`
 	Runs     int      `default:"10" placeholder:"N" help:"Runs of each scenario, whose figures are averaged (default: ${default})."`
 	Requests *int     `placeholder:"N" help:"Requests of one run, about (default: 4000)."`
@@ -42,7 +42,8 @@ gateway itself, in virtual time: what would take a day takes a second. The same 
 
   fifo         oldest first: nobody overtakes anybody, whichever model is loaded
   no-ageing    who asks for the loaded model is served as long as anybody does
-  clairvoyant  no scheduler: the least loads with which anybody could serve in time what hearth served, knowing all in advance
+  clairvoyant  no scheduler: the least loads with which anybody could serve in time what hearth served, knowing all in advance,
+               and changing turns as hearth promises to; clairvoyant-free: keeping no promise but the budgets
 
 and, where somebody else serves what the GPU does not, to hearth with votes that never, or always, start a swap.
 

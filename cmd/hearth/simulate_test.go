@@ -129,6 +129,9 @@ func TestSimulateSlots_JSON(t *testing.T) {
 			if want.Fallback {
 				policies = 6
 			}
+			if s.Scenarios[i].Policies["clairvoyant-free"] != nil {
+				policies++
+			}
 			if got := s.Scenarios[i]; got.Name != want.Name || got.Load != want.Load || len(got.Policies) != policies {
 				t.Errorf("%s: %+v", want.Name, got)
 			}

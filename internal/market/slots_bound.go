@@ -92,8 +92,8 @@ func (b *bound) from(i, m int, to time.Duration) int {
 	return min(most, impossible)
 }
 
-// clairvoyant is the bound for those requests that were served in a run.
-func clairvoyant(w *world) int {
+// clairvoyantFree is the bound for those requests that were served in a run.
+func clairvoyantFree(w *world) int {
 	var list []window
 	for i, r := range w.requests {
 		if o := w.outcomes[i]; o.granted && r.at >= w.from && r.at < w.to {

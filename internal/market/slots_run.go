@@ -11,10 +11,15 @@ import (
 
 // Names of the policies that a scenario is played with.
 const (
-	PolicyHearth      = "hearth"
-	PolicyFIFO        = "fifo"
-	PolicyNoAgeing    = "no-ageing"
+	PolicyHearth   = "hearth"
+	PolicyFIFO     = "fifo"
+	PolicyNoAgeing = "no-ageing"
+
+	// No policies, but bounds: the fewest loads with which anybody could serve in time what hearth served, knowing all
+	// in advance, who changes turns as hearth promises to; and who need not, where the first
+	// is known to need more.
 	PolicyClairvoyant = "clairvoyant"
+	PolicyFree        = "clairvoyant-free"
 
 	// With a fallback: what hearth would be with other rules for the votes of those who were not let wait.
 	PolicyNever  = "hearth-never-votes"
@@ -36,7 +41,7 @@ var slotPolicies = []struct {
 
 // SlotPolicies are the names of all policies, in the order in which they are shown.
 func SlotPolicies() []string {
-	return []string{PolicyHearth, PolicyFIFO, PolicyNoAgeing, PolicyClairvoyant, PolicyNever, PolicyAlways}
+	return []string{PolicyHearth, PolicyFIFO, PolicyNoAgeing, PolicyClairvoyant, PolicyFree, PolicyNever, PolicyAlways}
 }
 
 // SlotResult is what became of one scenario.
@@ -72,17 +77,23 @@ func SimulateSlots(ctx context.Context, s SlotScenario, seed uint64, runs int, d
 			m := measure(w)
 			got[p.name] = append(got[p.name], m)
 			if p.name == PolicyHearth {
-				got[PolicyClairvoyant] = append(got[PolicyClairvoyant], run{loads: 100 * float64(clairvoyant(w)) / max(1, w.servedHere())})
+				keeps, free := clairvoyant(w)
+				got[PolicyClairvoyant] = append(got[PolicyClairvoyant], run{loads: w.per100(keeps)})
+				got[PolicyFree] = append(got[PolicyFree], run{loads: w.per100(free)})
 			}
 		}
 		done()
 	}
 	for name, list := range got {
 		mean, width := overRuns(list)
-		if name == PolicyClairvoyant {
+		if name == PolicyClairvoyant || name == PolicyFree {
 			mean, width = SlotFigures{LoadsPer100: mean.LoadsPer100}, SlotFigures{LoadsPer100: width.LoadsPer100}
 		}
 		r.Policies[name], r.Widths[name] = mean, width
+	}
+	if r.Policies[PolicyFree].LoadsPer100 == r.Policies[PolicyClairvoyant].LoadsPer100 {
+		delete(r.Policies, PolicyFree)
+		delete(r.Widths, PolicyFree)
 	}
 	return r, nil
 }
@@ -96,6 +107,9 @@ func (t *trace) run(with func(*world) policy) (*world, error) {
 	}
 	return w, nil
 }
+
+// per100 is so many loads for 100 of the measured requests that the GPU served.
+func (w *world) per100(loads int) float64 { return 100 * float64(loads) / max(1, w.servedHere()) }
 
 // servedHere is how many of the measured requests the GPU served.
 func (w *world) servedHere() float64 {

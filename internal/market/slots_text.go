@@ -16,8 +16,12 @@ func SlotMarkdown(w io.Writer, results []SlotResult) error {
 		if r.Scenario.Fallback {
 			local += fmt.Sprintf(" (%.2f, %.2f)", *r.Policies[PolicyNever].LocalShare, *r.Policies[PolicyAlways].LocalShare)
 		}
-		_, err = fmt.Fprintf(w, "| %s | %.3f (%.3f, %.3f) | %.3f | %.3f | %.1f ± %.1f (%.1f, %.1f) | %.0f / %.0f s | %s | %.2f | %s |\n", r.Name, *h.Served, *fifo.Served, *young.Served,
-			*h.MinModel, *h.Jain, h.LoadsPer100, r.Widths[PolicyHearth].LoadsPer100, fifo.LoadsPer100, r.Policies[PolicyClairvoyant].LoadsPer100, *h.WaitP50, *h.WaitP95, local, *h.LoadingShare, missed(r))
+		bound := fmt.Sprintf("%.1f", r.Policies[PolicyClairvoyant].LoadsPer100)
+		if free, ok := r.Policies[PolicyFree]; ok {
+			bound += fmt.Sprintf("; free %.1f", free.LoadsPer100)
+		}
+		_, err = fmt.Fprintf(w, "| %s | %.3f (%.3f, %.3f) | %.3f | %.3f | %.1f ± %.1f (%.1f, %s) | %.0f / %.0f s | %s | %.2f | %s |\n", r.Name, *h.Served, *fifo.Served, *young.Served,
+			*h.MinModel, *h.Jain, h.LoadsPer100, r.Widths[PolicyHearth].LoadsPer100, fifo.LoadsPer100, bound, *h.WaitP50, *h.WaitP95, local, *h.LoadingShare, missed(r))
 	}
 	return err
 }
