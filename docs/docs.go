@@ -20,15 +20,17 @@ var (
 	money string
 	//go:embed slots.md
 	slots string
+	//go:embed metrics.md
+	metrics string
 	//go:embed slots-*.svg
 	pictures embed.FS
 )
 
-// Pages returns the pages as HTML, by name: errors, faults, chain, slots and money. A heading's id is its text in small letters, with
+// Pages returns the pages as HTML, by name: errors, faults, chain, slots, money and metrics. A heading's id is its text in small letters, with
 // hyphens for spaces; on the page of errors, that is the error's type.
 func Pages() map[string][]byte {
 	pages := make(map[string][]byte)
-	for name, text := range map[string]string{"errors": errors, "faults": faults, "chain": chain, "slots": slots, "money": money} {
+	for name, text := range map[string]string{"errors": errors, "faults": faults, "chain": chain, "slots": slots, "money": money, "metrics": metrics} {
 		pages[name] = []byte(page(text))
 	}
 	return pages
@@ -45,7 +47,7 @@ func page(text string) string {
 	var b strings.Builder
 	b.WriteString(`<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>` +
 		html.EscapeString(title) + ` – Hearth</title><style>` + style + `</style></head><body><nav><a href="errors">Errors</a><a href="faults">When things break</a>` +
-		`<a href="chain">The chain</a><a href="slots">Local GPU models</a><a href="money">Costs</a></nav>` + "\n")
+		`<a href="chain">The chain</a><a href="slots">Local GPU models</a><a href="money">Costs</a><a href="metrics">Metrics</a></nav>` + "\n")
 	blocks(&b, strings.Split(text, "\n"))
 	b.WriteString("</body></html>\n")
 	return b.String()
@@ -72,7 +74,7 @@ func blocks(b *strings.Builder, lines []string) {
 	for len(lines) > 0 {
 		n, line := 1, lines[0]
 		switch {
-		case strings.TrimSpace(line) == "":
+		case strings.TrimSpace(line) == "", strings.HasPrefix(line, "<!--"): // a comment is one line
 		case strings.HasPrefix(line, "```"):
 			n = fence(lines)
 			b.WriteString("<pre><code>" + html.EscapeString(strings.Join(lines[1:max(1, n-1)], "\n")) + "</code></pre>\n")

@@ -22,6 +22,7 @@ func TestBlocks(t *testing.T) {
 		"a table in a list": {"1. a\n\n   | b |\n   | --- |\n   | c |\n\n2. d", "<ol>\n<li><p>a</p>\n<table>\n<tr><th>b</th></tr>\n<tr><td>c</td></tr>\n</table>\n</li>\n" +
 			"<li><p>d</p>\n</li>\n</ol>\n"},
 		"a picture that is not there": {"a\n\n![b](c.svg)", "<p>a</p>\n"},
+		"a comment":                   {"<!-- a -->\n| b |\n| --- |\n<!-- c -->", "<table>\n<tr><th>b</th></tr>\n</table>\n"},
 		"nothing":                     {"", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -45,7 +46,7 @@ func TestBlocks_Picture(t *testing.T) {
 // TestPages: nothing of Markdown is left over, and every element is closed in order.
 func TestPages(t *testing.T) {
 	pages := Pages()
-	if len(pages) != 5 {
+	if len(pages) != 6 {
 		t.Errorf("%d pages", len(pages))
 	}
 	for name, b := range pages {
