@@ -124,8 +124,9 @@ func TestKeys(t *testing.T) {
 	if slices.Contains(w.keyNames(t, ""), "old") || !slices.Contains(w.keyNames(t, "?include_disabled=true"), "old") {
 		t.Error("a disabled key is listed when asked for, and only then")
 	}
-	w.keys(t, "PATCH", "/"+hash, `{"disabled":false,"models":null,"providers":[],"local_only":true,"content":"never","class":"batch","limit_reset":null,"expires_at":null,"external_limit":null,"shown_currency":null,"requests_per_minute":7,"tokens_per_minute":9000}`, 200).says(t, "opened",
-		map[string]string{"disabled": "false", "models": "[]", "providers": "[]", "local_only": "true", "content": `"never"`, "class": `"batch"`, "limit_reset": "null", "expires_at": "null", "external_limit": "null", "shown_currency": "null", "name": `"old"`, "requests_per_minute": "7", "tokens_per_minute": "9000"})
+	w.keys(t, "PATCH", "/"+hash, `{"disabled":false,"models":null,"providers":[],"local_only":true,"content":"never","class":"batch","limit_reset":null,"expires_at":null,"external_limit":null,"shown_currency":null,"requests_per_minute":7,"tokens_per_minute":9000,"kappa":0.050,"explore":false}`, 200).says(t, "opened",
+		map[string]string{"disabled": "false", "models": "[]", "providers": "[]", "local_only": "true", "content": `"never"`, "class": `"batch"`, "limit_reset": "null", "expires_at": "null", "external_limit": "null", "shown_currency": "null", "name": `"old"`, "requests_per_minute": "7", "tokens_per_minute": "9000", "kappa": "0.05", "explore": "false"})
+	w.keys(t, "PATCH", "/"+hash, `{"kappa":null,"explore":true}`, 200).says(t, "as the model has it", map[string]string{"kappa": "null", "explore": "true"})
 	if k := w.get(t, "/key", made.Key); !strings.HasPrefix(string(k["rate_limit"]), `{"requests":7,"tokens":9000,"interval":"1m","note":`) {
 		t.Errorf("the key itself sees the limits %s", k["rate_limit"])
 	}
@@ -277,6 +278,8 @@ func TestKeys_Refused(t *testing.T) {
 		`{"name":"a","disabled":null}`: "disabled must be true or false", `{"name":"a","local_only":"yes"}`: "local_only must be true or false", `{"name":"a","content":true}`: "content must be never or allowed", `{"name":"a","class":"fast"}`: "class must be interactive or batch",
 		`{"name":"a","requests_per_minute":0}`: "requests_per_minute must be an integer from 1 on", `{"name":"a","requests_per_minute":1.5}`: "must be an integer", `{"name":"a","tokens_per_minute":"9"}`: "tokens_per_minute must be an integer",
 		`{"name":"a","tokens_per_minute":-1}`: "must be an integer", `{"name":"a","requests_per_minute":1000001}`: "up to 1000000", `{"name":"a","tokens_per_minute":1e99}`: "must be an integer", `{"name":"a","RequestS_per_minute":1}`: "small letters",
+		`{"name":"a","kappa":-1}`: "kappa must be a number from 0.001 to 100", `{"name":"a","kappa":0}`: "kappa must be a number", `{"name":"a","kappa":"1"}`: "kappa must be a number", `{"name":"a","kappa":100.001}`: "kappa must be",
+		`{"name":"a","kappa":0.0001}`: "up to three decimals", `{"name":"a","kappa":1e99}`: "kappa must be", `{"name":"a","kappa":"NaN"}`: "kappa must be", `{"name":"a","Kappa":1}`: "small letters", `{"name":"a","explore":"off"}`: "explore must be true or false",
 		`{"name":"a","include_byok_in_limit":1}`: "include_byok_in_limit must be",
 		`{"name":"a","limit_reset":"yearly"}`:    "limit_reset must be daily, weekly, monthly, or null", `{"name":"a","limit_reset":""}`: "limit_reset must be", `{"name":"a","limit_reset":1}`: "limit_reset must be",
 		`{"name":"a","expires_at":"2099-12-31T23:59:59+09:00"}`: "expires_at must be a time in UTC", `{"name":"a","expires_at":"2099-12-31"}`: "expires_at must be a time in UTC",

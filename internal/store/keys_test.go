@@ -23,7 +23,7 @@ func TestKeys(t *testing.T) {
 	k := hearth.Key{ID: "key-1", Hash: hearth.KeyHash{1, 2, 3}, Name: "이름", Label: "sk-myip-abc…xyz", Admin: true,
 		CreatedAt: time.UnixMilli(1_764_460_800_123).UTC(),
 		Models:    []string{"a/b", `odd"one`}, Providers: []string{"local-gpu"}, LocalOnly: true, EarlyHeaders: 1500 * time.Millisecond, Limit: 5_000_000_001,
-		LimitReset: hearth.Weekly, ExternalLimit: 2_000_000_003, Currency: "USD", NoContent: true, Class: hearth.Batch, RequestsPerMinute: 60, TokensPerMinute: 100_000,
+		LimitReset: hearth.Weekly, ExternalLimit: 2_000_000_003, Currency: "USD", NoContent: true, Class: hearth.Batch, RequestsPerMinute: 60, TokensPerMinute: 100_000, Kappa: 50, NoExplore: true,
 		ExpiresAt: time.UnixMilli(1_864_460_800_321).UTC(), Owner: "주인"}
 	if err := s.InsertKey(t.Context(), k); err != nil {
 		t.Fatal(err)
@@ -85,6 +85,8 @@ func TestChangeKey(t *testing.T) {
 		"class":         {Class: new(hearth.Interactive)},
 		"requests":      {RequestsPerMinute: new(int64(60))},
 		"tokens":        {TokensPerMinute: new(int64(100_000))},
+		"kappa":         {Kappa: new(hearth.Kappa(850))},
+		"explore":       {NoExplore: new(true)},
 		"all of it": {Models: &[]string{"x/y"}, Providers: &[]string{"beta"}, LocalOnly: new(true),
 			EarlyHeaders: new(time.Second), Limit: new(hearth.Nano(1)), LimitReset: new(hearth.Daily), ExternalLimit: new(hearth.Nano(2)), Currency: new("JPY")},
 		"nothing": {},
@@ -110,7 +112,7 @@ func TestChangeKey(t *testing.T) {
 				t.Errorf("version %d became %d: others would not see the change", before, v)
 			}
 			none := hearth.KeyChange{Name: new("n"), Disabled: new(false), ExpiresAt: new(time.Time), Owner: new(""), Models: new([]string), Providers: new([]string), LocalOnly: new(bool), EarlyHeaders: new(time.Duration), Limit: new(hearth.Nano),
-				LimitReset: new(hearth.Forever), ExternalLimit: new(hearth.Nano), Currency: new(""), RequestsPerMinute: new(int64), TokensPerMinute: new(int64)}
+				LimitReset: new(hearth.Forever), ExternalLimit: new(hearth.Nano), Currency: new(""), RequestsPerMinute: new(int64), TokensPerMinute: new(int64), Kappa: new(hearth.Kappa), NoExplore: new(bool)}
 			if err := s.ChangeKey(t.Context(), "key-1", none, time.UnixMilli(10).UTC()); err != nil {
 				t.Fatal(err)
 			}
