@@ -29,6 +29,7 @@ type Input struct {
 	Now     time.Time
 	Priced  time.Time // the price lists of that instant hold; zero = Now
 	Rank    Rank      // orders a tier of external endpoints; nil = by expected price
+	Stays   Stays     // where a session is; nil = nowhere
 	Outlook Outlook   // what models with a tier mode other than strict go by
 	// LastResort: in an external tier of two or more, endpoints in cooldown are tried behind everything else instead of
 	// not at all.
@@ -47,6 +48,10 @@ type Input struct {
 // It is not asked under the caller's own order or sort, nor about endpoints that stand behind others of their tier because
 // they do not declare to take what the request needs.
 type Rank func(tier []hearth.Candidate)
+
+// Stays is the place of the candidate at which the request's session is, and is to stay for the sake of the cache there, -1 =
+// none. The candidates are of one model, in the caller's own order.
+type Stays func(cs []hearth.Candidate) int
 
 // DefaultOutput is the completion length, in tokens, assumed when a request sets no limit and nothing else tells one.
 const DefaultOutput = 500

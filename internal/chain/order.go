@@ -16,6 +16,7 @@ const (
 	reasonResident   = "resident on its node"
 	reasonStarting   = "already starting on its node"
 	reasonOrder      = "provider.order"
+	reasonStays      = "provider.order, and the session is here"
 	reasonLastResort = "in cooldown: the last resort"
 	reasonSlow       = "misses provider.preferred_min_throughput"
 	reasonLate       = "misses provider.preferred_max_latency"
@@ -60,8 +61,8 @@ func (b *builder) orderExternal(ext []hearth.Candidate, fixed bool) {
 	}
 	if len(use) > 1 {
 		front := len(use)
-		if b.needs {
-			if n := toBack(use, func(c *hearth.Candidate) bool { return !b.declares(c.Endpoint) }); n > 0 {
+		if b.needs || b.bars { // who is behind these anyway has no part in the draw
+			if n := toBack(use, b.behind); n > 0 {
 				front = n
 			}
 		}
@@ -79,6 +80,11 @@ func (b *builder) orderExternal(ext []hearth.Candidate, fixed bool) {
 			ext[i] = c
 		}
 	}
+}
+
+// behind says whether a candidate stands behind the others of its tier, whatever it costs.
+func (b *builder) behind(c *hearth.Candidate) bool {
+	return b.needs && !b.declares(c.Endpoint) || b.bars && b.misses(c.Endpoint) != ""
 }
 
 // rank orders usable endpoints of an external tier; fixed: by expected price.

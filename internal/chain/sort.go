@@ -34,6 +34,33 @@ func (b *builder) reorder(cs []hearth.Candidate, by hearth.Sort, suffix bool) {
 			cs[i].Reason = reasonOrder
 		}
 	}
+	if b.Stays != nil {
+		b.stay(cs)
+	}
+}
+
+// stay moves the external endpoint at which the session is to the front of those that the caller named: which of them it
+// is makes less of a difference to the caller than the cache there. Own slots that stand before it stay where they are.
+func (b *builder) stay(cs []hearth.Candidate) {
+	n := 0
+	for n < len(cs) && matchesAny(cs[n].Endpoint, b.Request.Prefs.Order) {
+		n++
+	}
+	at := b.Stays(cs[:n])
+	if at <= 0 || cs[at].Endpoint.Local() || cs[at].LastResort || b.dropped(cs[at].Endpoint) {
+		return
+	}
+	to := at
+	for to > 0 && !cs[to-1].Endpoint.Local() {
+		to--
+	}
+	if to == at {
+		return
+	}
+	c := cs[at]
+	copy(cs[to+1:at+1], cs[to:at])
+	c.Reason, cs[to] = reasonStays, c
+	b.note("the session stays at " + c.Endpoint.Tag + ", which stands later in provider.order: its cache is there")
 }
 
 // acrossModels applies a sort, and the bars, to the endpoints of all models together.

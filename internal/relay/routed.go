@@ -19,6 +19,7 @@ type routed struct {
 	keyID     string        // of the caller
 	model     *hearth.Model // whose session hash is
 	hash      uint64
+	tried     *hearth.Model // whose external endpoint was asked last, nil = none was
 	now       time.Time
 	explained bool     // nobody is asked: what is most likely to be drawn goes first
 	tiers     []ranked // that were ordered, the latest last
@@ -55,6 +56,19 @@ func (r *Relay) route(in *chain.Input, x *routed, draw string) {
 	}
 	in.Views.Health = r.router.Health(in.Views.Health, in.Now)
 	in.Rank = func(tier []hearth.Candidate) { r.rank(x, tier) }
+	if x.session != "" { // who names a conversation wants it to stay; one that is guessed moves nothing in the caller's own order
+		in.Stays = func(cs []hearth.Candidate) int { return r.stays(x, cs) }
+	}
+}
+
+// stays is the place of the candidate at which the request's session is.
+func (r *Relay) stays(x *routed, cs []hearth.Candidate) int {
+	if len(cs) < 2 {
+		return -1
+	}
+	ask := x.ask
+	ask.Session = x.sessionOf(cs[0].Endpoint.Model)
+	return r.router.Warm(&ask, cs, x.now)
 }
 
 // rank orders a tier by what a good answer costs at each of its endpoints.
@@ -139,9 +153,13 @@ func (r *Relay) begins(x *exchange, e *hearth.Endpoint, sent time.Time) routing.
 	if r.router == nil || e.Local() {
 		return routing.Try{}
 	}
-	ask := x.routed.ask
+	ask, why := x.routed.ask, x.routed.reason(e)
 	ask.Session = x.routed.sessionOf(e.Model)
-	return r.router.Begin(&ask, e.Index, x.routed.reason(e), sent)
+	if x.routed.tried == e.Model {
+		why = routing.Retry
+	}
+	x.routed.tried = e.Model
+	return r.router.Begin(&ask, e.Index, why, sent)
 }
 
 // result is what an attempt tells the router; the zero value is that of one that says nothing of the endpoint.
