@@ -3,6 +3,7 @@ package content
 import (
 	"regexp"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -91,13 +92,15 @@ func tokens(text string) (found [][]int) {
 	return found
 }
 
-// What of an address may stand before its @ and behind it, in bytes.
+// What of an address may stand before its @, in a label of its domain and in the last one, in characters; and behind the @ in
+// all, in bytes.
 const (
-	localBytes  = 64 * utf8.UTFMax
+	localMost   = 64
+	labelMost   = 63
+	lastLeast   = 2
+	lastMost    = 24
 	domainBytes = 255
 )
-
-var email = regexp.MustCompile(`[\p{L}\p{N}._%+'-]{1,64}@(?:[\p{L}\p{N}](?:[\p{L}\p{N}-]{0,62})\.)+\p{L}{2,24}`)
 
 // emails are e-mail addresses (RFC 5322 without quotes and comments, RFC 6531).
 func emails(text string) (found [][]int) {
@@ -107,17 +110,58 @@ func emails(text string) (found [][]int) {
 			return found
 		}
 		i += at
-		from := max(at, i-localBytes)
-		for from < i && !utf8.RuneStart(text[from]) {
-			from++
+		from := i - localPart(text[at:i])
+		at = i + 1
+		if from == i {
+			continue
 		}
-		m := email.FindStringIndex(text[from:min(len(text), i+domainBytes)])
-		if at = i + 1; m != nil {
-			found = append(found, []int{from + m[0], from + m[1]})
-			at = max(at, from+m[1])
+		if n := domain(text[at:min(len(text), at+domainBytes)]); n > 0 {
+			at += n
+			found = append(found, []int{from, at})
 		}
 	}
 }
+
+// localPart is how many bytes at the end of s may stand before an @.
+func localPart(s string) int {
+	n := 0
+	for range localMost {
+		c, size := utf8.DecodeLastRuneInString(s[:len(s)-n])
+		if size == 0 || !named(c) && strings.IndexRune("._%+'-", c) < 0 {
+			break
+		}
+		n += size
+	}
+	return n
+}
+
+// domain is how many bytes at the beginning of s are one, 0 = none: labels, and behind their dots one of letters alone.
+func domain(s string) (n int) {
+	for at := 0; ; {
+		label, _ := leading(s[at:], labelMost, func(c rune, i int) bool { return named(c) || c == '-' && i > 0 })
+		if label == 0 || at+label == len(s) || s[at+label] != '.' {
+			return n
+		}
+		at += label + 1
+		if last, letters := leading(s[at:], lastMost, func(c rune, _ int) bool { return unicode.IsLetter(c) }); letters >= lastLeast {
+			n = at + last
+		}
+	}
+}
+
+// leading is how many bytes at the beginning of s are characters that are ok, and how many characters they are: most at most.
+func leading(s string, most int, ok func(c rune, i int) bool) (bytes, count int) {
+	for i, c := range s {
+		if count == most || !ok(c, count) {
+			return i, count
+		}
+		count++
+	}
+	return len(s), count
+}
+
+// named says whether a character is a letter or a number.
+func named(c rune) bool { return unicode.IsLetter(c) || unicode.IsNumber(c) }
 
 // run is a piece of a text that is made of digits in groups, with at most one separator between two groups.
 type run struct {
