@@ -154,6 +154,9 @@ func (r *Relay) walk(ctx context.Context, w http.ResponseWriter, x *exchange, re
 		case hearth.TryNext:
 			if len(rest) == 0 && !again && x.comesBack(ctx, &a) {
 				again, rest = true, []hearth.Candidate{c}
+				if !a.Skip.Slot() { // a slot word was not counted
+					x.tally.tried-- // it is the same candidate
+				}
 				continue
 			}
 			r.rerank(x, c, rest)
