@@ -94,6 +94,7 @@ func OpenNode(ctx context.Context, cfg *config.Config, o Options) (n *Node, err 
 	n.server = node.NewServer(node.ServerOptions{
 		Catalog: n.app.Catalog(), Fleet: n.app.fleet, Order: n.app.order, Token: cfg.NodeServer.Token, MaxBody: int64(cfg.Request.MaxBody),
 		Engines: upstream.LocalTransport(n.app.Catalog(), o.LocalDial), Stall: o.WriteLimit, Log: o.Log,
+		Metrics: server.SlotMetrics(o.Version, func() *server.Server { return n.app.Server.Now() }, o.Log),
 	})
 	n.app.Server = server.NewLive(n.operator())
 	n.app.listenAdmin()

@@ -31,8 +31,9 @@ type ServerOptions struct {
 	Engines *http.Transport
 	// Stall ends a request of which nothing can be read, or of whose answer nothing can be written, for so long; 0 = half a
 	// minute.
-	Stall time.Duration
-	Log   *slog.Logger // nil = nobody is told
+	Stall   time.Duration
+	Metrics http.Handler // the page for Prometheus; nil = there is none
+	Log     *slog.Logger // nil = nobody is told
 }
 
 // Server is the side of the machine that owns slots. It is safe for concurrent use.
@@ -139,6 +140,9 @@ func (s *Server) leave() {
 	}
 }
 
+// metricsPath is where Prometheus reads, with the token of the gateways.
+const metricsPath = "/metrics"
+
 // ServeHTTP answers a gateway. Whoever does not know the token learns nothing, not even which paths there are.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !s.knows(r) {
@@ -149,6 +153,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == viewsPath {
 		if allow(w, r, http.MethodGet) {
 			s.views(w, r)
+		}
+		return
+	}
+	if r.URL.Path == metricsPath && s.o.Metrics != nil {
+		if allow(w, r, http.MethodGet) {
+			s.o.Metrics.ServeHTTP(w, r)
 		}
 		return
 	}

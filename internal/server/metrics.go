@@ -62,17 +62,28 @@ func NewMetrics(version string, current func() *Server, log *slog.Logger) *Metri
 		wait:     histogram("hearth_slot_wait_seconds", "How long requests waited for an own slot, served or not.", waitBuckets, "model"),
 		inflight: prometheus.NewGauge(prometheus.GaugeOpts{Name: "hearth_requests_in_flight", Help: "Chat requests that are being handled."}),
 	}
+	m.registry.MustRegister(m.requests, m.errors, m.attempts, m.chosen, m.tokens, m.cost, m.duration, m.first, m.wait, m.inflight)
+	m.page = pageOf(m.registry, version, &scrape{current: current}, log)
+	return m
+}
+
+// SlotMetrics is the page for Prometheus of a machine that has slots and no callers: its own slots alone. It is to be
+// guarded by whoever serves it.
+func SlotMetrics(version string, current func() *Server, log *slog.Logger) http.Handler {
+	return pageOf(prometheus.NewRegistry(), version, &scrape{current: current, own: true}, log)
+}
+
+// pageOf is the page of a registry, with what is said of every process.
+func pageOf(r *prometheus.Registry, version string, s *scrape, log *slog.Logger) http.Handler {
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "hearth_build_info", Help: "1, with what the program was built from.",
 		ConstLabels: prometheus.Labels{"version": version, "go_version": runtime.Version()},
 	})
 	build.Set(1)
-	m.registry.MustRegister(m.requests, m.errors, m.attempts, m.chosen, m.tokens, m.cost, m.duration, m.first, m.wait, m.inflight, build,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &scrape{current})
-	m.page = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+	r.MustRegister(build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), s)
+	return promhttp.HandlerFor(r, promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelError), ErrorHandling: promhttp.ContinueOnError, EnableOpenMetrics: true, MaxRequestsInFlight: 4,
 	})
-	return m
 }
 
 func counter(name, help string, labels ...string) *prometheus.CounterVec {

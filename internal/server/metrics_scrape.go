@@ -10,7 +10,10 @@ import (
 )
 
 // scrape shows what slots and endpoints are like at the moment of a scrape.
-type scrape struct{ current func() *Server }
+type scrape struct {
+	current func() *Server
+	own     bool // only the slots of this machine
+}
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, labels, nil)
@@ -20,7 +23,7 @@ var (
 	slotState    = desc("hearth_slot_state", "1 for the state that a slot is in, 0 for the others; unknown = its machine is not heard of.", "node", "slot", "model", "state")
 	slotUsable   = desc("hearth_slot_takes_requests", "0 while the operator, the calendar or another gateway keeps requests from the slot.", "node", "slot", "model")
 	slotInflight = desc("hearth_slot_requests_in_flight", "Requests in the slot's engine.", "node", "slot", "model")
-	slotWaiting  = desc("hearth_slot_requests_waiting", "Requests in the slot's queue.", "node", "slot", "model")
+	slotWaiting  = desc("hearth_slot_requests_waiting", "Requests in the slot's queue, by the class of their keys.", "node", "slot", "model", "class")
 	slotPlaces   = desc("hearth_slot_places", "Requests that the engine takes at once.", "node", "slot", "model")
 	slotRest     = desc("hearth_slot_load_rest_seconds", "Predicted time until the slot is ready; 0 = it is.", "node", "slot", "model")
 	slotLoads    = desc("hearth_slot_loads_total", "Starts of the slot's engine that came up.", "node", "slot", "model")
@@ -48,13 +51,27 @@ func (c *scrape) Collect(out chan<- prometheus.Metric) {
 	if s == nil {
 		return
 	}
-	now, view := time.Now(), s.Health.View()
+	now := time.Now()
 	for _, conf := range s.Catalog.Slots {
+		if c.own && conf.Node.Remote != nil {
+			continue
+		}
 		v := s.Fleet.View(conf)
 		collectSlot(out, conf, v)
 		collectTurns(out, conf, v, now)
 	}
-	for _, e := range s.Catalog.Endpoints {
+	if c.own {
+		return
+	}
+	collectOut(out, s.Catalog, s.Health.View(), now)
+	if s.Router != nil {
+		collectRouting(out, s.Catalog, s.Router, now)
+	}
+}
+
+// collectOut shows which endpoints are not tried.
+func collectOut(out chan<- prometheus.Metric, c *hearth.Catalog, view []hearth.EndpointHealth, now time.Time) {
+	for _, e := range c.Endpoints {
 		h := view[e.Index]
 		for _, reason := range [...]string{string(hearth.SkipCooldown), string(hearth.SkipRateLimited), "account"} {
 			is := string(h.Skip)
@@ -63,9 +80,6 @@ func (c *scrape) Collect(out chan<- prometheus.Metric) {
 			}
 			out <- gauge(endpointOut, flag(h.Out(now) && is == reason), e.Model.ID, e.Provider.Slug, e.ID, reason)
 		}
-	}
-	if s.Router != nil {
-		collectRouting(out, s.Catalog, s.Router, now)
 	}
 }
 
@@ -77,7 +91,8 @@ func collectSlot(out chan<- prometheus.Metric, conf *hearth.Slot, v hearth.SlotV
 	out <- gauge(slotState, flag(v.Unknown), append(labels[:3:3], unheardOf)...)
 	out <- gauge(slotUsable, flag(!v.Disabled && !v.Drained && v.Paused.IsZero() && v.Shut.IsZero() && !v.Foreign && !v.Unknown), labels...)
 	out <- gauge(slotInflight, float64(v.Inflight), labels...)
-	out <- gauge(slotWaiting, float64(v.Waiting), labels...)
+	out <- gauge(slotWaiting, float64(v.Waiting-v.Batch), append(labels[:3:3], hearth.Interactive.String())...)
+	out <- gauge(slotWaiting, float64(v.Batch), append(labels[:3:3], hearth.Batch.String())...)
 	out <- gauge(slotPlaces, float64(slotOf(conf, v).Concurrency), labels...)
 	out <- gauge(slotRest, v.LoadRest.Seconds(), labels...)
 	out <- prometheus.MustNewConstMetric(slotLoads, prometheus.CounterValue, float64(v.Loads), labels...)
