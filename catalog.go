@@ -235,6 +235,7 @@ type SlotView struct {
 	Since     time.Time     // when the state was entered
 	Inflight  int           // requests in the engine
 	Waiting   int           // requests in the queue
+	Batch     int           // of them those of batch keys, which come after the others
 	OtherBusy bool          // another model holds the exclusive node or is being loaded into it
 	LoadRest  time.Duration // predicted time until ready, 0 when ready
 	WaitRest  time.Duration // predicted time until a request that comes now has its place: LoadRest, and the queue before it

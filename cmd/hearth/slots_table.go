@@ -30,6 +30,7 @@ type slotRow struct {
 	Since       *time.Time `json:"since"`
 	Inflight    int        `json:"inflight"`
 	Waiting     int        `json:"waiting"`
+	Batch       int        `json:"batch_waiting"`
 	Concurrency int        `json:"concurrency"`
 	Queue       int        `json:"queue"`
 	LoadRest    float64    `json:"load_rest_seconds"`
@@ -264,7 +265,7 @@ func (s screen) table(w io.Writer, list *slotList, now time.Time) {
 		r := &list.Data[i]
 		rows = append(rows, []string{
 			safe(r.Node), safe(r.Slot), safe(r.Model), r.word(now), r.since(now), fmt.Sprintf("%d/%d", r.Inflight, r.Concurrency),
-			fmt.Sprint(r.Waiting), secondsOrNot(cmp.Or(r.Learned.Load, r.Learned.Times.Load.P50)), fmt.Sprint(r.Learned.Served), r.note(now),
+			r.queue(), secondsOrNot(cmp.Or(r.Learned.Load, r.Learned.Times.Load.P50)), fmt.Sprint(r.Learned.Served), r.note(now),
 		})
 	}
 	widths := make([]int, len(rows[0]))
@@ -307,6 +308,14 @@ func cut(text string, room int) string {
 	return string([]rune(text)[:room-1]) + "…"
 }
 
+// queue is how many wait, and how many of them for work in the background.
+func (r *slotRow) queue() string {
+	if r.Batch == 0 {
+		return fmt.Sprint(r.Waiting)
+	}
+	return fmt.Sprintf("%d (%d batch)", r.Waiting, r.Batch)
+}
+
 // slot prints all that is known of one.
 func (s screen) slot(w io.Writer, r *slotRow, now time.Time) {
 	line := func(name, format string, args ...any) {
@@ -314,7 +323,7 @@ func (s screen) slot(w io.Writer, r *slotRow, now time.Time) {
 	}
 	fmt.Fprintf(w, "%s on %s: %s\n", safe(r.Slot), safe(r.Node), safe(r.Model))
 	line("state", "%s for %s", s.paint(r.colour(), r.word(now)), r.since(now))
-	line("requests", "%d of %d in the engine, %d waiting, room for %d", r.Inflight, r.Concurrency, r.Waiting, r.Queue)
+	line("requests", "%d of %d in the engine, %s waiting, room for %d", r.Inflight, r.Concurrency, r.queue(), r.Queue)
 	if turn := r.turn(now); turn != "" {
 		line("turn", "%s", safe(turn))
 	}

@@ -77,8 +77,8 @@ func oneSlot(state string, more string) string {
 func TestSlots_Table(t *testing.T) {
 	for name, c := range map[string]struct{ slots, want string }{
 		"a slot that serves": {
-			oneSlot("ready", `,"inflight":3,"waiting":12,"learned":{"load_seconds":12.345,"served":1200}`),
-			"NODE   SLOT   MODEL         STATE  FOR    BUSY  WAITING  LOAD   SERVED  NOTE\ngpu-1  gemma  google/gemma  ready  1h30m  3/4   12       12.3s  1200\n",
+			oneSlot("ready", `,"inflight":3,"waiting":12,"batch_waiting":5,"learned":{"load_seconds":12.345,"served":1200}`),
+			"NODE   SLOT   MODEL         STATE  FOR    BUSY  WAITING       LOAD   SERVED  NOTE\ngpu-1  gemma  google/gemma  ready  1h30m  3/4   12 (5 batch)  12.3s  1200\n",
 		},
 		"what the gateway itself has to say": {
 			`{"data":[],"notices":["needs a restart: listen"]}`, "needs a restart: listen\nno slot is configured\n",

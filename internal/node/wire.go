@@ -28,6 +28,7 @@ type seen struct {
 	Since      int64  `json:"since_ms"` // ago
 	Inflight   int    `json:"inflight"`
 	Waiting    int    `json:"waiting"`
+	Batch      int    `json:"batch,omitzero"`       // of those who wait
 	Limit      int    `json:"concurrency,omitzero"` // 0 = as the engine says, else 1
 	OtherBusy  bool   `json:"other_busy,omitzero"`
 	LoadRest   int64  `json:"load_rest_ms,omitzero"`
@@ -88,7 +89,7 @@ type taken struct {
 // see makes the wire's form of a view.
 func see(s *hearth.Slot, v *hearth.SlotView, now time.Time) seen {
 	p := seen{
-		Name: s.Name, Model: s.Model.ID, State: v.State.String(), Inflight: v.Inflight, Waiting: v.Waiting, Limit: s.Concurrency,
+		Name: s.Name, Model: s.Model.ID, State: v.State.String(), Inflight: v.Inflight, Waiting: v.Waiting, Batch: v.Batch, Limit: s.Concurrency,
 		OtherBusy: v.OtherBusy, LoadRest: v.LoadRest.Milliseconds(), WaitRest: v.WaitRest.Milliseconds(), LastError: v.LastError,
 		LoadTime: v.LoadTime.Milliseconds(), StopTime: v.StopTime.Milliseconds(), Loads: v.Loads, Served: v.Served,
 		Learned: times{told(v.Learned.Load), told(v.Learned.Stop), told(v.Learned.Drain), told(v.Learned.Service)},
@@ -117,7 +118,7 @@ func still(end, now time.Time) int64 {
 // view is what was seen, at the instant at.
 func (p *seen) view(at time.Time) hearth.SlotView {
 	v := hearth.SlotView{
-		State: stateOf(p.State), Since: at.Add(-ms(p.Since)), Inflight: p.Inflight, Waiting: p.Waiting,
+		State: stateOf(p.State), Since: at.Add(-ms(p.Since)), Inflight: p.Inflight, Waiting: p.Waiting, Batch: p.Batch,
 		OtherBusy: p.OtherBusy, LoadRest: ms(p.LoadRest), WaitRest: ms(p.WaitRest), LastError: p.LastError,
 		LoadTime: ms(p.LoadTime), StopTime: ms(p.StopTime), Loads: p.Loads, Served: p.Served,
 		Learned: hearth.Learned{Load: p.Learned.Load.read(), Stop: p.Learned.Stop.read(), Drain: p.Learned.Drain.read(), Service: p.Learned.Service.read()},

@@ -29,8 +29,9 @@ type slotJSON struct {
 	Since       *time.Time  `json:"since"`
 	Inflight    int         `json:"inflight"`
 	Waiting     int         `json:"waiting"`
-	Concurrency int         `json:"concurrency"` // requests in flight at once
-	Queue       int         `json:"queue"`       // how many may wait
+	Batch       int         `json:"batch_waiting"` // of them those of batch keys
+	Concurrency int         `json:"concurrency"`   // requests in flight at once
+	Queue       int         `json:"queue"`         // how many may wait
 	LoadRest    float64     `json:"load_rest_seconds"`
 	WaitRest    float64     `json:"wait_rest_seconds"` // predicted, of a request that comes now
 	OtherBusy   bool        `json:"other_model"`       // another model holds the node
@@ -189,7 +190,7 @@ func slotOf(conf *hearth.Slot, v hearth.SlotView) slotJSON {
 	hide := concealed(conf)
 	j := slotJSON{
 		Slot: conf.Name, Node: conf.Node.Name, Devices: conf.Devices, Memory: conf.Memory, Companion: conf.Companion, Driver: conf.Driver, Engine: conf.Engine, Remote: conf.Node.Remote != nil,
-		State: stateOf(v), Status: v.Status(), Since: orNullTime(v.Since), Inflight: v.Inflight, Waiting: v.Waiting,
+		State: stateOf(v), Status: v.Status(), Since: orNullTime(v.Since), Inflight: v.Inflight, Waiting: v.Waiting, Batch: v.Batch,
 		Concurrency: concurrency(conf, v), Queue: conf.Queue, LoadRest: seconds(v.LoadRest), WaitRest: seconds(v.WaitRest), OtherBusy: v.OtherBusy,
 		Votes: v.Votes, TurnSince: orNullTime(v.Turn), Next: v.Next, NextWhy: hide.text(v.NextWhy),
 		Disabled: v.Disabled, Drained: v.Drained, PausedUntil: orNullTime(v.Paused), ShutUntil: orNullTime(v.Shut), Foreign: v.Foreign,

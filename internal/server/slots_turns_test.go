@@ -29,10 +29,10 @@ func (y *yard) turns(name string) map[string]string {
 		}
 		figure, labels, _ := strings.Cut(metric, "{")
 		switch figure {
-		case "hearth_slot_votes", "hearth_slot_turn_seconds", "hearth_slot_requests_waiting":
+		case "hearth_slot_votes", "hearth_slot_turn_seconds":
 			got[figure] = value
-		case "hearth_slot_next_turn", "hearth_slot_learned_seconds":
-			for _, l := range []string{"why", "kind", "figure"} {
+		case "hearth_slot_next_turn", "hearth_slot_learned_seconds", "hearth_slot_requests_waiting":
+			for _, l := range []string{"why", "kind", "figure", "class"} {
 				if _, rest, ok := strings.Cut(labels, l+`="`); ok {
 					word, _, _ := strings.Cut(rest, `"`)
 					figure += " " + word
@@ -54,11 +54,13 @@ func TestSlots_Turns(t *testing.T) {
 			t.Fatal(err)
 		}
 		came, left := context.WithCancel(t.Context())
-		answered := make(chan error, 1)
-		go func() {
-			_, err := y.Fleet.Acquire(came, slot.Ask{Slot: qwen, Budget: 50 * time.Second})
-			answered <- err
-		}()
+		answered := make(chan error, 3)
+		for _, class := range []hearth.Class{hearth.Interactive, hearth.Batch, hearth.Batch} {
+			go func() {
+				_, err := y.Fleet.Acquire(came, slot.Ask{Slot: qwen, Class: class, Budget: 50 * time.Second})
+				answered <- err
+			}()
+		}
 		synctest.Wait()
 		asked := time.Now().UTC()
 		pass(3 * time.Second)
@@ -67,20 +69,20 @@ func TestSlots_Turns(t *testing.T) {
 		}
 		y.do("GET", "/api/v1/slots", "", 200, &got)
 		type standing struct {
-			Waiting, Votes int
-			Next           bool
-			Why            string
+			Waiting, Batch, Votes int
+			Next                  bool
+			Why                   string
 		}
 		a, b := got.Data[0], got.Data[1]
 		if a.TurnSince == nil || !a.TurnSince.Equal(asked.Truncate(time.Millisecond)) || b.TurnSince != nil {
 			t.Errorf("turns since %v and %v, want %v and none", a.TurnSince, b.TurnSince, asked)
 		}
-		want := []standing{{}, {Waiting: 1, Next: true, Why: "its oldest request runs out of time first"}}
-		if d := cmp.Diff(want, []standing{{a.Waiting, a.Votes, a.Next, a.NextWhy}, {b.Waiting, b.Votes, b.Next, b.NextWhy}}); d != "" {
+		want := []standing{{}, {Waiting: 3, Batch: 2, Next: true, Why: "its oldest request runs out of time first"}}
+		if d := cmp.Diff(want, []standing{{a.Waiting, a.Batch, a.Votes, a.Next, a.NextWhy}, {b.Waiting, b.Batch, b.Votes, b.Next, b.NextWhy}}); d != "" {
 			t.Errorf("-want +got:\n%s", d)
 		}
 		turn := map[string]string{
-			"hearth_slot_requests_waiting": "1", "hearth_slot_votes": "0", "hearth_slot_turn_seconds": "0",
+			"hearth_slot_requests_waiting interactive": "1", "hearth_slot_requests_waiting batch": "2", "hearth_slot_votes": "0", "hearth_slot_turn_seconds": "0",
 			"hearth_slot_next_turn deadline": "1", "hearth_slot_next_turn votes": "0", "hearth_slot_next_turn wanted": "0", "hearth_slot_next_turn other": "0",
 		}
 		if d := cmp.Diff(turn, y.turns("qwen")); d != "" {
@@ -90,11 +92,13 @@ func TestSlots_Turns(t *testing.T) {
 			t.Errorf("metrics of the resident: %v", m)
 		}
 		left()
-		if err := <-answered; !errors.Is(err, context.Canceled) {
-			t.Errorf("who left: %v", err)
+		for range 3 {
+			if err := <-answered; !errors.Is(err, context.Canceled) {
+				t.Errorf("who left: %v", err)
+			}
 		}
 		synctest.Wait()
-		if m := y.turns("qwen"); m["hearth_slot_next_turn deadline"] != "0" || m["hearth_slot_requests_waiting"] != "0" {
+		if m := y.turns("qwen"); m["hearth_slot_next_turn deadline"] != "0" || m["hearth_slot_requests_waiting interactive"] != "0" || m["hearth_slot_requests_waiting batch"] != "0" {
 			t.Errorf("nobody waits: %v", m)
 		}
 		lease.Release()

@@ -9,7 +9,7 @@ import (
 
 // Classes as places in a round.
 const (
-	interactive = iota
+	interactive = iota // 0, and batch is 1: places count the latter by adding them up
 	batch
 	classes
 )

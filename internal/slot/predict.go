@@ -141,6 +141,7 @@ func (st *state) view(p *place, now time.Time) hearth.SlotView {
 		Since:     p.since,
 		Inflight:  p.inflight,
 		Waiting:   p.waiting,
+		Batch:     p.batches,
 		OtherBusy: st.otherBusy(p) || now.Before(p.busyUntil),
 		LoadRest:  st.loadRest(p, now),
 		WaitRest:  st.waitRest(p, p.waiting, now),

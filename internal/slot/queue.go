@@ -11,6 +11,7 @@ func (p *place) push(r *request) {
 	}
 	p.last = r
 	p.waiting++
+	p.batches += r.class // 0 or 1
 	r.queued = true
 	r.seat.r = r
 	p.deadlines.push(&r.seat)
@@ -44,6 +45,7 @@ func (p *place) take(r *request) {
 	}
 	r.prev, r.next = nil, nil
 	p.waiting--
+	p.batches -= r.class
 	r.queued = false
 	p.deadlines.remove(&r.seat)
 	p.choosers.remove(&r.seat)

@@ -151,6 +151,7 @@ type place struct {
 
 	first, last *request           // those who wait, oldest first
 	waiting     int                // length of that list
+	batches     int                // of them those of batch keys
 	due         time.Time          // the earliest deadline in that list
 	deadlines   timeline           // of that list
 	guesting    int                // those who wait for another slot but would take this
