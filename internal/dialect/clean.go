@@ -56,6 +56,24 @@ func oneWord(s string) bool {
 	return true
 }
 
+// identifier is an upstream's name for something as it may stand in a record: letters, digits and a few signs, at most limit
+// bytes of them, and no API key. What is anything else may be a piece of a prompt, or a secret, and is "".
+func identifier(s string, limit int) string {
+	if len(s) > limit {
+		return ""
+	}
+	for i := range len(s) {
+		c := s[i]
+		if (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && strings.IndexByte("-_.:/+=@~|", c) < 0 {
+			return ""
+		}
+	}
+	if redact(s) != s {
+		return ""
+	}
+	return s
+}
+
 // redact hides API keys, and the addresses and paths that name a machine of the house.
 func redact(s string) string {
 	s = redactKeys(s)

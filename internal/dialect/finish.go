@@ -90,7 +90,10 @@ func (s *Stamp) ended(choice int, native string) string {
 	return ours
 }
 
-// word is the text of a JSON string, without an allocation where it is a well-known word or the last one seen.
+// maxReason is how long a finish reason may be to be kept, in bytes.
+const maxReason = 64
+
+// word is the text of a JSON string that is a finish reason, "" if it cannot be one, without an allocation where it is a well-known word or the last one seen.
 func (s *Stamp) word(v []byte) string {
 	switch string(v) {
 	case `"stop"`:
@@ -101,7 +104,7 @@ func (s *Stamp) word(v []byte) string {
 		return "tool_calls"
 	}
 	if u := unquote(v); string(u) != s.vendor {
-		s.vendor = clean(string(u), 128)
+		s.vendor = identifier(string(u), maxReason)
 	}
 	return s.vendor
 }

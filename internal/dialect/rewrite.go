@@ -161,11 +161,14 @@ func isNull(v []byte) bool { return string(v) == "null" }
 // text says whether v is a string and not empty.
 func text(v []byte) bool { return len(v) > 2 && v[0] == '"' }
 
+// maxUpstreamID is how long an upstream's id may be to be kept, in bytes.
+const maxUpstreamID = 128
+
 // upstreamID keeps the upstream's id; the same one in every chunk is kept once.
 func (r *rewriter) upstreamID(v []byte) {
 	if text(v) && len(v) <= 256 {
 		if id := unquote(v); string(id) != r.stamp.upstreamID {
-			r.stamp.upstreamID = clean(string(id), 256)
+			r.stamp.upstreamID = identifier(string(id), maxUpstreamID)
 		}
 	}
 	r.fact.UpstreamID = r.stamp.upstreamID
