@@ -122,6 +122,7 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (a *App, err error
 	a.route(ctx)
 	a.learn(ctx)
 	first.relay = relay.New(a.relayOptions(first), a.relayParts(first))
+	a.probe(ctx)
 	a.Server = server.NewLive(a.server(first))
 	a.listenAdmin()
 	a.tellUnshown()
