@@ -68,7 +68,7 @@ func (w *world) explained(t *testing.T, id, body string) (want hearth.Routed) {
 // rounded are the terms as a record holds them.
 func rounded(t hearth.RoutedTerms) hearth.RoutedTerms {
 	for _, x := range []*float64{&t.Share, &t.Price, &t.Wait, &t.Decode, &t.Failed, &t.Quality, &t.Total, &t.TTFT, &t.Rest, &t.Cached, &t.Tries,
-		&t.Cap, &t.Knee, &t.Errors, &t.Limits, &t.BadTools, &t.Fixed, &t.Ramp, &t.Explored, &t.List, &t.OtherPrice, &t.OtherTTFT} {
+		&t.Cap, &t.Knee, &t.Errors, &t.Limits, &t.BadTools, &t.Fixed, &t.Ramp, &t.Explored, &t.List, &t.OtherPrice, &t.OtherTTFT, &t.Queue} {
 		*x = hearth.Figure(*x)
 	}
 	return t
@@ -78,12 +78,20 @@ func rounded(t hearth.RoutedTerms) hearth.RoutedTerms {
 func TestRouted(t *testing.T) {
 	t.Run("the record and an explanation of its id agree", func(t *testing.T) {
 		w := newMarket(t, 5, nil)
-		first, reasons := map[string]int{}, map[string]int{}
+		first, reasons, marks := map[string]int{}, map[string]int{}, map[int]uint64{}
 		for i := range 60 {
 			id := fmt.Sprintf("gen-%d", i)
 			body := chat(fmt.Sprintf(`, "max_tokens": 20, "session_id": "s%d", "stream": %v`, i%40, i%2 == 0))
 			want := w.explained(t, id, body)
 			g := w.ask(t, id, body)
+			if n := len(g.Routing); n != 1 {
+				t.Fatalf("%s: %d tiers", id, n)
+			}
+			if mark := g.Routing[0].Session; mark == 0 || marks[i%40] != 0 && marks[i%40] != mark {
+				t.Errorf("%s belongs to the conversation %d, it was %d", id, mark, marks[i%40])
+			} else {
+				marks[i%40], want.Session = mark, mark
+			}
 			if diff := cmp.Diff([]hearth.Routed{want}, g.Routing); diff != "" {
 				t.Fatalf("%s, explained and recorded (-want +got):\n%s", id, diff)
 			}
