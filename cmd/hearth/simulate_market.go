@@ -28,6 +28,8 @@ type simulateMarketCmd struct {
 	Markdown   bool     `xor:"form" help:"Print tables in Markdown."`
 	HTML       string   `name:"html" placeholder:"FILE" help:"Write a page with charts into FILE."`
 	Gates      bool     `help:"Hold the figures against what hearth promises of the reporting half, and fail if one does not reach it."`
+
+	replayFlags `embed:"" group:"A day of your own, instead of a market"`
 }
 
 // maxSeeds bounds the seeds of one call.
@@ -55,13 +57,30 @@ Room, queues, caches and failures behind the lists are drawn; so is the file tha
 TTFT and TOK/S count from the arrival of a request, failed tries included; 429 is the 429s, FAILED the other failed tries and LOST the
 callers who got an error, for each request; COST is $ per 1,000 answers; USER is what a request costs its user in all, time and errors
 included, in prices of a typical request. The first tenth of the time is not measured. VS compares routing-cost with another policy:
-geometric means over scenarios and seeds. --gates ends with status 1 if a promise is not kept.`
+geometric means over scenarios and seeds. --gates ends with status 1 if a promise is not kept.
+
+--from-records replays a day of your own instead: what the requests that a gateway has recorded would have cost, and how long they
+would have taken, by price alone (price), in a mix by price (inverse-square) or with another value of time (routing-cost@0.1):
+
+  hearth simulate --from-records hearth.yaml --from 2026-11-30
+  hearth records export | hearth simulate --from-records - --policy price,routing-cost@1 --json
+
+± is the half of an interval that holds the true figure in 19 of 20 cases; OVERLAP is which part of a policy's choices the traffic
+could have made, N how many requests those that it would have sent the same way are worth. USER is price and waiting of 1,000 replayed
+requests at the value of time that was in force. docs/routing.md says what a replay cannot know. In records of a file, days are
+those of UTC and a key is named by its id.`
 }
 
 // Run plays the scenarios and shows what became of them.
 func (c *simulateMarketCmd) Run(ctx context.Context, std streams) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if err := c.misplaced(); err != nil {
+		return err
+	}
+	if c.FromRecords != "" {
+		return c.replay(ctx, std)
+	}
 	plan, err := c.plan()
 	if err != nil {
 		return err

@@ -364,3 +364,21 @@ func jackknife(models []*replayModel, policy int) *[allFigures]float64 {
 	}
 	return &out
 }
+
+// Spots are the endpoints of a part, those first that got, or would have got under some policy, the most.
+func (p *ReplayPart) Spots() []ReplayedSpot {
+	most := map[string]float64{}
+	var list []ReplayedSpot
+	for _, e := range p.Policies {
+		for _, s := range e.Endpoints {
+			if _, ok := most[s.Endpoint]; !ok {
+				list = append(list, s)
+			}
+			most[s.Endpoint] = max(most[s.Endpoint], s.Share, s.Was)
+		}
+	}
+	slices.SortFunc(list, func(a, b ReplayedSpot) int {
+		return cmp.Or(cmp.Compare(most[b.Endpoint], most[a.Endpoint]), cmp.Compare(a.Endpoint, b.Endpoint))
+	})
+	return list
+}

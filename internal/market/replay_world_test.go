@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -63,7 +64,14 @@ func (r *scribe) listen(p *routed) {
 			Session: p.asks[id].ask.Session>>12 | 1,
 		}
 		for i := range why[:min(len(why), hearth.MaxRouted)] {
-			t.Candidates = append(t.Candidates, why[i].Recorded(r.id(why[i].Endpoint)))
+			c := why[i].Recorded(r.id(why[i].Endpoint))
+			fields := reflect.ValueOf(&c).Elem()
+			for i := range fields.NumField() {
+				if f := fields.Field(i); f.CanFloat() {
+					f.SetFloat(hearth.Figure(f.Float())) // as records have them
+				}
+			}
+			t.Candidates = append(t.Candidates, c)
 		}
 		r.records[id].Routing = []hearth.Routed{t}
 	}
