@@ -54,6 +54,11 @@ func (r *Relay) overtaken(ctx context.Context, x *exchange) *Relay {
 func (r *Relay) anew(ctx context.Context, w http.ResponseWriter, x *exchange, untried int) error {
 	x.tally.overtaken = false
 	x.hold.Release() // else the chain would count it against the key; and it may be of another currency
+	// What max_price says is in the billing currency of before.
+	if was, _ := r.catalog.In(x.gen.Bill.Currency); !was.Rate.IsZero() {
+		x.chat.Prefs.MaxPrice = x.chat.Prefs.MaxPrice.Times(was.Rate)
+	}
+	x.stamp.Shown = r.catalog.Money(x.key)
 	in := r.input(&x.chat.Request, x.key, x.gen.CreatedAt)
 	x.priced = in.Now
 	r.route(&in, &x.routed, x.gen.ID)

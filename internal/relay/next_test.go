@@ -1,9 +1,12 @@
 package relay
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/shopspring/decimal"
 
 	"myip.co.kr/hearth"
 	"myip.co.kr/hearth/internal/upstream"
@@ -14,7 +17,9 @@ import (
 func (s *scene) follow(currency string, o Options, parts ...part) {
 	n := &scene{t: s.t, start: s.start}
 	n.catalog(parts, make(engines))
-	n.cat.Currency = currency
+	if n.cat.Currency = currency; currency == "USD" {
+		n.cat.Rates = map[string]decimal.Decimal{"KRW": decimal.New(1, -3)}
+	}
 	none := make([]int, len(parts))
 	for i := range none {
 		none[i] = -1
@@ -93,6 +98,38 @@ func TestOvertaken(t *testing.T) {
 					}
 				}
 				s.calm()
+			})
+		})
+	}
+}
+
+// A request that a newer configuration takes over is shown the money of that one, and its max_price is worth what it was.
+func TestOvertaken_Money(t *testing.T) {
+	waits := part{local: true, serve: answers, slot: func(s *hearth.Slot) { s.DrainMax = time.Minute }}
+	for _, c := range []struct{ currency, key, most, attempts, cost, shown string }{ // a prompt costs 1 per token, 1 USD is 1,000 KRW
+		{"KRW", "", "1000000", "slot_failed 200", `"cost":7,`, `"currency":"KRW"`},
+		{"KRW", "", "999999", "slot_failed", "", ""},
+		{"USD", "", "1000000000", "slot_failed 200", `"cost":7,`, `"currency":"USD"`},
+		{"USD", "", "999999999", "slot_failed", "", ""},
+		{"KRW", "USD", "1000", "slot_failed 200", `"cost":0.007,`, `"currency":"USD"`},
+		{"USD", "USD", "1000000", "slot_failed 200", `"cost":7,`, `"currency":"USD"`},
+		{"USD", "USD", "999999", "slot_failed", "", ""},
+	} {
+		t.Run(c.currency+" by then, up to "+c.most+" "+c.key, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dear := waits
+				dear.edit = func(e *hearth.Endpoint) { e.List.Prompt = decimal.Zero } // it may serve whatever is asked for
+				s := stage(t, Options{}, dear)
+				s.key.Currency = c.key
+				time.AfterFunc(30*time.Second, occupiedAt(s, 0))
+				time.AfterFunc(5*time.Second, func() {
+					s.peers[0].plays(good.serve)
+					s.follow(c.currency, Options{}, good)
+				})
+				a := s.ask(t.Context(), chat(`, "provider": {"max_price": {"prompt": `+c.most+`}}`))
+				if got := words(s.record(a.id).Attempts); got != c.attempts || !strings.Contains(a.body.String(), c.cost) || !strings.Contains(a.body.String(), c.shown) {
+					t.Errorf("%q, %v: %s", got, a.err, a.body.String())
+				}
 			})
 		})
 	}
