@@ -16,6 +16,7 @@ import (
 )
 
 type recordsCmd struct {
+	Show   recordsShowCmd   `cmd:"" help:"Show the record of one request: its attempts, what they cost, and how endpoints were ordered."`
 	Export recordsExportCmd `cmd:"" help:"Write the records of requests as JSON lines or CSV."`
 	Audit  recordsAuditCmd  `cmd:"" help:"Compute every bill anew from its record, and compare."`
 }

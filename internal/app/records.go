@@ -136,6 +136,15 @@ func (r *Records) Each(ctx context.Context, w Wanted, fn func(raw []byte, g *hea
 	}, tick)
 }
 
+// Record finds a record by its id. Of one that is not there the error says so.
+func (r *Records) Record(ctx context.Context, id string) (*hearth.Generation, error) {
+	g, err := ledger.Read(ctx, r.store, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, hearth.Errorf(hearth.ErrNotFound, "there is no record of a generation %.60q in the database; what a gateway has finished within the last second is not there yet", id)
+	}
+	return g, err
+}
+
 // Finding is something that an audit found to be wrong, Audited what it went through.
 type (
 	Finding = ledger.Finding

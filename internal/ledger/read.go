@@ -19,3 +19,16 @@ func Each(ctx context.Context, s *store.Store, f store.Filter, fn func(*store.St
 		return fn(r, g, err)
 	}, tick)
 }
+
+// Read finds a record of a store by its id. The error is store.ErrNotFound if there is none.
+func Read(ctx context.Context, s *store.Store, id string) (*hearth.Generation, error) {
+	record, err := s.Record(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	g, err := decode(record)
+	if err != nil {
+		return nil, fmt.Errorf("read record %s: %w", id, err)
+	}
+	return g, nil
+}
