@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -21,16 +23,19 @@ const (
 
 // Order passes an operator's order on. One to the node goes to the machine's nodes on which the slots of this one are.
 func (c *Client) Order(ctx context.Context, o slot.Order) error {
-	switch o.Verb {
-	case slot.Pause, slot.Resume:
-		for name := range *c.conf.Load() {
-			if err := c.order(ctx, name, o); err != nil {
-				return err
-			}
-		}
-		return nil
+	if o.Verb != slot.Pause && o.Verb != slot.Resume {
+		return c.order(ctx, o.Slot, o)
 	}
-	return c.order(ctx, o.Slot, o)
+	err := slot.ErrNoSlot
+	for _, name := range slices.Sorted(maps.Keys(*c.conf.Load())) {
+		switch e := c.order(ctx, name, o); {
+		case e == nil:
+			err = nil
+		case !errors.Is(e, slot.ErrNoSlot): // one that the machine does not have holds up no order to its nodes
+			return e
+		}
+	}
+	return err
 }
 
 func (c *Client) order(ctx context.Context, name string, o slot.Order) error {

@@ -170,6 +170,30 @@ func TestServer_Orders(t *testing.T) {
 	})
 }
 
+// A slot that the machine does not have holds up no order to its nodes.
+func TestServer_OrdersBesideUnknown(t *testing.T) {
+	bubble(t, setup{}, func(t *testing.T, w *world) {
+		none := *w.a
+		none.Name = "0"
+		w.client.Reload(w.a.Node, []*hearth.Slot{&none, w.a, w.b})
+		for range 5 {
+			for verb, paused := range map[slot.Verb]bool{slot.Pause: true, slot.Resume: false} {
+				if err := w.client.Order(t.Context(), slot.Order{Node: "gpu-2", Verb: verb, For: time.Hour}); err != nil {
+					t.Errorf("%s: %v", verb, err)
+				}
+				synctest.Wait()
+				if v := w.client.View("b"); v.Paused.IsZero() == paused {
+					t.Errorf("%s: %+v", verb, v)
+				}
+			}
+		}
+		w.client.Reload(w.a.Node, []*hearth.Slot{&none})
+		if err := w.client.Order(t.Context(), slot.Order{Node: "gpu-2", Verb: slot.Pause}); err != slot.ErrNoSlot {
+			t.Errorf("none of the slots is there: %v", err)
+		}
+	})
+}
+
 // A machine that ends finishes what it has begun, says to all that nothing new is taken, and then is gone.
 func TestServer_Drain(t *testing.T) {
 	var beat chan struct{} // made in the bubble, whose time stands still for others
