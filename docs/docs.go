@@ -22,15 +22,17 @@ var (
 	slots string
 	//go:embed metrics.md
 	metrics string
-	//go:embed slots-*.svg
+	//go:embed routing.md
+	routing string
+	//go:embed slots-*.svg routing-*.svg
 	pictures embed.FS
 )
 
-// Pages returns the pages as HTML, by name: errors, faults, chain, slots, money and metrics. A heading's id is its text in small letters, with
+// Pages returns the pages as HTML, by name: errors, faults, chain, slots, routing, money and metrics. A heading's id is its text in small letters, with
 // hyphens for spaces; on the page of errors, that is the error's type.
 func Pages() map[string][]byte {
 	pages := make(map[string][]byte)
-	for name, text := range map[string]string{"errors": errors, "faults": faults, "chain": chain, "slots": slots, "money": money, "metrics": metrics} {
+	for name, text := range map[string]string{"errors": errors, "faults": faults, "chain": chain, "slots": slots, "routing": routing, "money": money, "metrics": metrics} {
 		pages[name] = []byte(page(text))
 	}
 	return pages
@@ -47,7 +49,7 @@ func page(text string) string {
 	var b strings.Builder
 	b.WriteString(`<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>` +
 		html.EscapeString(title) + ` – Hearth</title><style>` + style + `</style></head><body><nav><a href="errors">Errors</a><a href="faults">When things break</a>` +
-		`<a href="chain">The chain</a><a href="slots">Local GPU models</a><a href="money">Costs</a><a href="metrics">Metrics</a></nav>` + "\n")
+		`<a href="chain">The chain</a><a href="slots">Local GPU models</a><a href="routing">Routing cost</a><a href="money">Costs</a><a href="metrics">Metrics</a></nav>` + "\n")
 	blocks(&b, strings.Split(text, "\n"))
 	b.WriteString("</body></html>\n")
 	return b.String()
@@ -160,7 +162,7 @@ func list(b *strings.Builder, lines []string) {
 }
 
 var (
-	link   = regexp.MustCompile(`\[([^\]]+)\]\(([a-z]+)\.md(#[a-z-]+)?\)`)
+	link   = regexp.MustCompile(`\[([^\]]+)\]\(([a-z-]+)\.md(#[a-z-]+)?\)`)
 	strong = regexp.MustCompile(`\*\*([^*]+)\*\*`)
 	em     = regexp.MustCompile(`\*([^*]+)\*`)
 )
