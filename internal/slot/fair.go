@@ -166,15 +166,20 @@ func (p *place) had(r *request) {
 }
 
 // head is who is to be served next in a place, guests too; nil = nobody waits. Keys take turns, and within a key it is who
-// came first. Batch requests come after all others, unless they would run out of time because of that: then every other
-// turn is theirs.
+// came first. Batch requests come after all others, unless one would run out of time because of that: then it goes first, that
+// whose time runs out first before any other, but never two in a row while somebody else waits.
+//
+// So of the places that come free while interactive requests wait at least every other one is theirs, however many batch
+// requests there are. And if everybody has a place for as long as was learned, no batch request runs out of time while, of those
+// that wait, the i-th by its time (from 0 on) comes with as much of it as two requests take, and 2i+1 of the places come free:
+// while every other place is enough for them, that is.
 func (st *state) head(p *place) *request {
 	l := p.turns[interactive]
 	if b := p.turns[batch]; b != nil && (l == nil || !p.rescued && st.pressed(p)) {
 		if l == nil {
 			return b.first.r
 		}
-		return p.pressing.seats[0].line.first.r
+		return p.pressing.seats[0].r
 	}
 	if l == nil {
 		return nil
@@ -183,13 +188,14 @@ func (st *state) head(p *place) *request {
 }
 
 // pressed says whether a batch request would run out of time if an interactive one were served before it now and from then
-// on every other turn was for batch requests, by the times for which places were taken lately. Of batch requests whose time
-// runs out later as many are looked at as can be of importance, up to foreseen.
+// on every other turn was for batch requests, by the times for which places were taken lately: the place that is free now
+// is free again in P95 at the latest, and of those that come free one in mean/places, every other one is for batch requests. Of
+// those whose time runs out later as many are looked at as can be of importance, up to foreseen.
 func (st *state) pressed(p *place) bool {
 	n := time.Duration(p.places())
-	next, each := serviceGuess/n, 2*serviceGuess/n
+	next, each := serviceGuess, 2*serviceGuess/n
 	if p.service.N() > 0 {
-		next, each = p.service.P95()/n, 2*p.service.P50()/n
+		next, each = p.service.P95(), 2*p.service.mean/n
 	}
 	if next > p.Wait {
 		next = p.Wait // no budget is longer

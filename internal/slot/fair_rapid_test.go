@@ -59,7 +59,7 @@ func (m *queueModel) drop(id uint64) queued {
 }
 
 // pressed is the rule in plain words: the i-th batch request by its time would be served next but 2i.
-func (m *queueModel) pressed() (line string, ok bool) {
+func (m *queueModel) pressed() (first queued, ok bool) {
 	var late []queued
 	for _, q := range m.waiting {
 		if q.class == hearth.Batch {
@@ -69,16 +69,16 @@ func (m *queueModel) pressed() (line string, ok bool) {
 	slices.SortStableFunc(late, func(a, b queued) int { return a.deadline.Compare(b.deadline) })
 	p := m.st.slots[0]
 	n := time.Duration(p.places())
-	next, each := 10*time.Second/n, 20*time.Second/n
+	next, each := 10*time.Second, 20*time.Second/n
 	if p.service.N() > 0 {
-		next, each = min(p.service.P95()/n, p.Wait), 2*p.service.P50()/n
+		next, each = min(p.service.P95(), p.Wait), 2*p.service.mean/n
 	}
 	for i, q := range late {
 		if q.deadline.Sub(m.now) <= next+time.Duration(i)*each {
-			return late[0].line(), true
+			return late[0], true
 		}
 	}
-	return "", false
+	return first, false
 }
 
 // granted holds a grant against whose turn it is.
@@ -90,11 +90,14 @@ func (m *queueModel) granted(id uint64) {
 	case len(inter) == 0:
 		turn, class = batches[0], batch
 	case len(batches) > 0 && !m.rescued && late:
-		turn, class = press, batch
+		turn, class = press.line(), batch
 	default:
 		turn, class = inter[0], interactive
 	}
 	i := slices.IndexFunc(m.waiting, func(q queued) bool { return q.line() == turn })
+	if late && class == batch && len(m.turns[interactive]) > 0 {
+		i = slices.IndexFunc(m.waiting, func(q queued) bool { return q.id == press.id })
+	}
 	if m.waiting[i].id != id {
 		m.t.Fatalf("request %d is served, not %d: %v", id, m.waiting[i].id, m.waiting)
 	}

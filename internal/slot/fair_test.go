@@ -130,7 +130,8 @@ func TestBatchIsNotHeldPastItsBudget(t *testing.T) {
 			strings.Repeat("a for=200s batch\n", 32) + strings.Repeat("c for=200s batch\n", 32) + strings.Repeat("e for=200s batch\n", 16) + "b\n" + strings.Repeat("for=72s done\n", 1), "1",
 		},
 		{"the turn is that of the key whose time runs out", 10 * time.Second, "a for=1h batch\n b for=9s batch\n c\n" + done(3), "2 3 1"},
-		{"within the key it is who came first", 10 * time.Second, "a for=1h batch\n a for=9s batch\n c\n" + done(3), "1 3 2"},
+		{"and within the key it is that of the request", 10 * time.Second, "a for=1h batch\n a for=9s batch\n c\n" + done(3), "2 3 1"},
+		{"without others it is who came first", 10 * time.Second, "a for=1h batch\n a for=9s batch\n" + done(2), "1 2"},
 		{"a guest's time counts", 10 * time.Second, "a for=9s batch also\n c\n" + done(2), "1 2"},
 		{"and is forgotten when it leaves", 10 * time.Second, "a for=9s batch also\n d for=30s batch\n c\n leave 1\n" + done(2), "3 2"},
 	} {
