@@ -30,6 +30,7 @@ type commands struct {
 	Report  reportCmd  `cmd:"" help:"Show what a month was: local and external, and why requests left the house."`
 	Records recordsCmd `cmd:"" help:"Export the records of requests, and check every bill."`
 	Prices  pricesCmd  `cmd:"" help:"Print what callers pay, and compare with published price lists."`
+	Quality qualityCmd `cmd:"" help:"Flag endpoints of a running gateway whose answers are worse than they should be."`
 
 	Simulate simulateCmd `cmd:"" help:"Try out in virtual time how a traffic would be served."`
 

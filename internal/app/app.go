@@ -66,6 +66,7 @@ type App struct {
 	store    *store.Store
 	metrics  *server.Metrics
 	orders   *orders
+	quality  *quality
 	contents *content.Log
 	rates    *fx.Book
 	admin    net.Listener                  // nil = there is none
@@ -119,6 +120,10 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (a *App, err error
 	a.openMetrics()
 	first.router = routing.NewRouter(first.catalog, routingOptions(cfg), time.Now())
 	a.recall(ctx, first)
+	if a.quality, err = openQuality(cfg.DataDir, a.now.Load); err != nil {
+		return a, err
+	}
+	a.quality.tell(first)
 	a.route(ctx)
 	a.learn(ctx)
 	first.relay = relay.New(a.relayOptions(first), a.relayParts(first))

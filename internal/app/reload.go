@@ -77,6 +77,7 @@ func (a *App) follow(holds *config.Config) error {
 	a.ledger.Retain(retention(holds))
 	a.contents.Retain(contentRetention(holds))
 	a.now.Store(next)
+	a.quality.tell(next)
 	a.Server.Swap(a.server(next))
 	a.tellUnshown()
 	was.relay.Follow(next.relay)

@@ -69,7 +69,7 @@ func (a *App) server(s *snapshot) *server.Server {
 		Catalog: s.catalog, Relay: s.relay, Accounts: a.Accounts, Fleet: a.fleet, Health: s.health, Windows: s.windows, Router: s.router, Log: a.log,
 		Zone: s.options.Zone, Spent: a.spent(s), Activity: a.store.Activity, Content: a.contents.Content,
 		Keys:    &directKeys{a.Accounts, a.store, s.catalog, s.options.Zone},
-		Metrics: a.metrics, Order: a.order, Notices: a.notices, Ending: a.ending,
+		Metrics: a.metrics, Order: a.order, Flags: a.quality, Notices: a.notices, Ending: a.ending,
 	})
 }
 

@@ -265,7 +265,7 @@ type Routing struct {
 	// answer again, so that no caller has to find out. free: those whose prices are all 0. always: all; what that costs is
 	// yours, and small. off: none. A provider may have its own.
 	Probe string `yaml:"probe" default:"free" enum:"free always off"`
-	// ProbeEvery is the least time between two such requests to one endpoint; each that fails doubles it, up to 32 times.
+	// ProbeEvery is the least time between two such requests to one endpoint; each that fails doubles it, up to a minute.
 	ProbeEvery time.Duration `yaml:"probe_every" default:"15s" min:"5s" max:"1h" example:"1m"`
 }
 

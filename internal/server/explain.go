@@ -41,6 +41,7 @@ type Candidate struct {
 	Cost         Cost      `json:"cost"`
 	Routing      *Routing  `json:"routing,omitempty"` // what its tier is ordered by, if that is routing cost
 	Speed        *Speed    `json:"speed"`             // of the last 5 minutes, null = nothing was measured
+	Flagged      string    `json:"flagged,omitempty"` // why the quality of its answers is in doubt
 	Reason       string    `json:"reason"`            // why it stands where it stands
 }
 
@@ -160,7 +161,7 @@ func (s *Server) candidate(x *relay.Explained, c hearth.Candidate) Candidate {
 	j := Candidate{
 		Model: e.Model.ID, ProviderSlug: e.Provider.Slug, Provider: e.Provider.Name, Endpoint: e.ID, Priority: e.Priority,
 		Local: e.Local(), Context: orNull(e.Context), MaxTokens: c.MaxTokens, Reason: c.Reason,
-		Cost: s.expected(&x.In, c), Speed: speedOf(e, x.In.Views.Speeds, x.In.Now),
+		Cost: s.expected(&x.In, c), Speed: speedOf(e, x.In.Views.Speeds, x.In.Now), Flagged: s.why(e),
 	}
 	if t, ok := x.Terms[e.Index]; ok {
 		terms := t.Recorded(e.ID)

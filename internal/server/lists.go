@@ -69,6 +69,7 @@ type endpointJSON struct {
 	Uptime1d      *float64     `json:"uptime_last_1d"`
 	Latency       *percentiles `json:"latency_last_30m"`    // milliseconds to the first token
 	Throughput    *percentiles `json:"throughput_last_30m"` // output tokens per second, end to end
+	Flagged       string       `json:"flagged,omitempty"`   // why the quality of its answers is in doubt
 	// Of the attempts of the last 30 minutes, how many there were, and which part of them failed or met a rate limit, 0 to 1.
 	Attempts int      `json:"attempts_last_30m"`
 	Errors   *float64 `json:"error_rate_last_30m"`
@@ -270,6 +271,7 @@ func (s *Server) endpointJSON(e *hearth.Endpoint, shown hearth.Money, now time.T
 		Pricing: pricing(e, shown, now), Supported: e.Takes().Names(), Input: e.Input, Caching: true,
 		ToolChoice: toolChoiceOf(e.Takes()),
 	}
+	j.Flagged = s.why(e)
 	s.measured(&j, e, now)
 	if e.Slot != nil {
 		j.Slot = slotView(e.Slot, s.Fleet.View(e.Slot))

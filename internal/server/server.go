@@ -51,6 +51,7 @@ type Parts struct {
 	Metrics  *Metrics // nil = nothing is counted
 
 	Order   func(context.Context, slot.Order) error // carries out an operator's orders; nil = Fleet.Order
+	Flags   Flags                                   // whose quality is in doubt; nil = nobody's
 	Notices func() []string                         // what an operator should know of the gateway itself; nil = nothing
 	Ending  <-chan struct{}                         // closed when answers that would go on have to end; nil = never
 }
@@ -97,6 +98,7 @@ func New(o Options, p Parts) *Server {
 		s.route("GET", base+"/credits", s.admin(s.credits))
 		s.route("GET", base+"/activity", s.admin(s.activity))
 		s.slotsRoutes(base)
+		s.qualityRoutes(base)
 	}
 	s.route("GET", "/docs/{page}", docPages(docs.Pages()))
 	s.mux.HandleFunc("/", s.wrap(s.unknown))
