@@ -68,25 +68,42 @@ func headOf(u *url.URL, h http.Header) letterhead {
 	return letterhead{first.String(), rest.String()}
 }
 
+const (
+	// lateNews is how long after the sending of a request its line may turn out to have been closed over there before it came.
+	// One that breaks later had the request, whatever has become of it: it is not sent again.
+	lateNews = time.Second
+	// lastGasp is after how long a line that breaks may have had the request: that nobody listens any more is no reason then to
+	// say that it was not sent.
+	lastGasp = 100 * time.Millisecond
+)
+
 // send sends a body behind a head, as often as it takes to find out that a kept line is one that still leads somewhere.
 // done is called when nobody reads the body any more; nil = nobody wants to know.
 func (ls *lines) send(ctx context.Context, head *letterhead, body []byte, done func()) (*http.Response, error) {
 	c := &cargo{head: head, body: body, done: done}
 	c.readers.Store(1)
 	defer c.leave()
+	var broke error // of a line that may have had the request
 	for {
 		l, err := ls.take(ctx)
+		took := time.Duration(0)
 		if err == nil {
+			began := time.Now()
 			var resp *http.Response
 			if resp, err = l.exchange(ctx, ls, c); err == nil {
 				return resp, nil
 			}
+			took = time.Since(began)
 		}
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
-		}
-		if l == nil || !l.used || l.answered {
+		case l == nil && broke != nil:
+			return nil, broke
+		case l == nil || !l.used || l.answered || took >= lateNews:
 			return nil, err
+		case took >= lastGasp:
+			broke = err
 		}
 	}
 }

@@ -18,9 +18,10 @@ import (
 
 // numbering is an upstream that numbers its connections. answer is what it sends to the nth request of one; "" = it hangs up.
 type numbering struct {
-	url   *url.URL
-	conns atomic.Int32
-	sent  chan struct{} // after each answer
+	url      *url.URL
+	listener net.Listener
+	conns    atomic.Int32
+	sent     chan struct{} // after each answer
 }
 
 func numbered(t *testing.T, answer func(conn, n int) string) *numbering {
@@ -29,7 +30,7 @@ func numbered(t *testing.T, answer func(conn, n int) string) *numbering {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &numbering{url: &url.URL{Scheme: "http", Host: l.Addr().String(), Path: "/x"}, sent: make(chan struct{}, 100)}
+	s := &numbering{listener: l, url: &url.URL{Scheme: "http", Host: l.Addr().String(), Path: "/x"}, sent: make(chan struct{}, 100)}
 	var wg sync.WaitGroup
 	serve := func(c net.Conn, conn int) {
 		defer c.Close()
@@ -192,6 +193,57 @@ func TestLines_Ends(t *testing.T) {
 			t.Errorf("%v; %d lines are kept that were in use when all were closed", err, idle())
 		}
 	})
+}
+
+// A request on a kept line that breaks is sent again, unless the upstream may have worked on it; and it is not said that it was
+// not sent because nobody listens any more.
+func TestLines_Breaks(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		works  time.Duration // until it hangs up on a kept line
+		gone   bool          // and nobody listens then
+		came   int32         // how often the request came
+		unsent bool          // it is said that it was not sent
+		fails  bool
+	}{
+		{"at once", 0, false, 2, false, false},
+		{"a moment later", lastGasp, false, 2, false, false},
+		{"later", lateNews, false, 1, false, true},
+		{"at once, and nobody listens", 0, true, 1, true, true},
+		{"a moment later, and nobody listens", lastGasp, true, 1, false, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var s *numbering
+			var came atomic.Int32
+			s = numbered(t, func(conn, n int) string {
+				if n == 1 && conn == 1 {
+					return saying("a")
+				}
+				if came.Add(1); conn > 1 {
+					return saying("b")
+				}
+				if c.gone {
+					s.listener.Close()
+				}
+				<-time.After(c.works)
+				return ""
+			})
+			ls := s.lines(t)
+			if _, err := s.ask(t.Context(), ls, "{}"); err != nil {
+				t.Fatal(err)
+			}
+			_, err := s.ask(t.Context(), ls, "{}")
+			if (err != nil) != c.fails || came.Load() != c.came {
+				t.Fatalf("%v; it came %d times", err, came.Load())
+			}
+			if err != nil {
+				if f := judgeSend(err, nil); !f.Broke || f.Unsent != c.unsent {
+					t.Errorf("%v: %+v", err, f)
+				}
+			}
+		})
+	}
 }
 
 // Many requests with bodies of both kinds, some of which are given up, get their own answers.
