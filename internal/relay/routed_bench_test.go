@@ -88,3 +88,28 @@ func BenchmarkRecorded(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkRank is what of the record is made before a request is sent: the order of a tier, with the terms of all
+// candidates. It does not allocate.
+func BenchmarkRank(b *testing.B) {
+	for _, n := range []int{2, 5, 20} {
+		b.Run(fmt.Sprintf("endpoints=%d", n), func(b *testing.B) {
+			w := &world{key: &hearth.Key{ID: "key-1"}}
+			w.open(b, setup{}, tierOf(b, n))
+			w.byCost(time.Now())
+			tier := make([]hearth.Candidate, n)
+			for i := range tier {
+				tier[i].Endpoint = w.relay.catalog.Endpoints[i]
+			}
+			x := &routed{opening: []byte(`"a question"`), ask: routing.Ask{In: 1000, MaxTokens: 100}, now: time.Now()}
+			draw := uint64(0)
+			b.ReportAllocs()
+			for b.Loop() {
+				draw++
+				x.ask.Draw, x.tiers = draw, x.inline[:0]
+				w.relay.rank(x, tier)
+				x.forget()
+			}
+		})
+	}
+}
