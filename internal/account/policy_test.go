@@ -119,8 +119,8 @@ func TestPolicy_Refused(t *testing.T) {
 		"a period of no calendar":    {hearth.KeyChange{LimitReset: new(hearth.Period("yearly"))}, "limit_reset"},
 		"a currency in words":        {hearth.KeyChange{Currency: new("won")}, "currency"},
 		"local only, with externals": {hearth.KeyChange{LocalOnly: new(true)}, "providers"},
-		"a value of time below 0":     {hearth.KeyChange{Kappa: new(hearth.Kappa(-1))}, "kappa"},
-		"a value of time over 100":    {hearth.KeyChange{Kappa: new(hearth.KappaMost + 1)}, "kappa"},
+		"a value of time below 0":    {hearth.KeyChange{Kappa: new(hearth.Kappa(-1))}, "kappa"},
+		"a value of time over 100":   {hearth.KeyChange{Kappa: new(hearth.KappaMost + 1)}, "kappa"},
 		"local only, with one alike": {hearth.KeyChange{LocalOnly: new(true), Providers: &[]string{"local-gpus"}}, "providers"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -31,9 +31,12 @@ func (s *Stopwatch) FirstToken() {
 }
 
 // End marks the end of the upstream's answer; only the first call after Dispatch counts.
-func (s *Stopwatch) End() {
+func (s *Stopwatch) End() { s.EndAt(time.Now()) }
+
+// EndAt is End for an end that was some time ago.
+func (s *Stopwatch) EndAt(at time.Time) {
 	if !s.done {
-		s.finish, s.done = time.Since(s.arrival), true
+		s.finish, s.done = max(at.Sub(s.arrival), s.dispatch, s.first), true
 	}
 }
 

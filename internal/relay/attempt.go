@@ -48,7 +48,7 @@ func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange,
 			o.Latency, o.Message = time.Since(start), defect
 			x.gen.Attempts = append(x.gen.Attempts, o.Attempt)
 		}
-		g.try.Done(x.result(&o), time.Now())
+		g.try.Done(x.result(&o), o.ended())
 		g.giveBack(&o)
 	}()
 	call := upstream.Call{Stream: x.chat.Stream, Stamp: &x.stamp, MaxTokens: x.chat.MaxTokens}
@@ -85,14 +85,31 @@ func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange,
 		o.UpstreamID, o.health = opened.Answer.UpstreamID, health.Success
 	default:
 		g.permit.Answering(time.Now())
-		g.try.First(time.Now())
+		g.try.First(opened.Stream.FirstAt)
 		r.pass(w, x, &o, opened)
 	}
-	x.watch.End()
+	x.watch.EndAt(o.ended())
 	r.measure(x, &o, &g, sent)
 	x.tally.quotes = x.tally.quotes || o.quotes
 	tried = true
 	return o
+}
+
+// ended is when the upstream's last byte came, or now if that cannot be told: however long the caller takes, it is not the
+// endpoint's time.
+func (o *outcome) ended() time.Time {
+	if o.stream == nil || o.stream.LastAt.IsZero() {
+		return time.Now()
+	}
+	return o.stream.LastAt
+}
+
+// paced says whether the caller took a stream so slowly that it says nothing of how fast the endpoint is: what is not
+// read ahead comes at the caller's pace.
+func (o *outcome) paced() bool {
+	const noise, part = 50 * time.Millisecond, 10
+	s := o.stream
+	return s != nil && s.Waited > max(noise, s.LastAt.Sub(s.FirstAt)/part)
 }
 
 // newStamp is the stamp for an attempt at e: one learns from the upstream that it rewrites, so each attempt gets its own.

@@ -139,13 +139,14 @@ func (r *Relay) measure(x *exchange, o *outcome, g *grant, sent time.Time) {
 	if r.windows == nil {
 		return
 	}
-	now := time.Now()
-	s := routing.Sample{At: now}
+	s := routing.Sample{At: time.Now()}
 	switch o.health {
 	case health.Success:
-		s.Total = now.Sub(sent)
+		s.Total = o.ended().Sub(sent)
 		if o.stream != nil {
-			s.Latency, s.Tokens = o.stream.FirstAt.Sub(sent), int(o.stream.Usage.CompletionTokens)
+			if s.Latency = o.stream.FirstAt.Sub(sent); !o.paced() {
+				s.Tokens = int(o.stream.Usage.CompletionTokens)
+			}
 			s.Calls, s.BadCalls = x.stamp.ToolCalls()
 		} else {
 			s.Tokens, s.Calls, s.BadCalls = int(o.answer.Usage.CompletionTokens), o.answer.Calls, o.answer.BadCalls

@@ -175,6 +175,7 @@ func (x *exchange) result(o *outcome) (res routing.Result) {
 			u, res.Calls, res.BadCalls = o.answer.Usage, o.answer.Calls, o.answer.BadCalls
 		}
 		if u.Valid() {
+			res.Paced = o.paced()
 			res.In, res.Cached, res.Written, res.Out = int(u.PromptTokens), int(u.CachedTokens), int(u.CacheWriteTokens), int(u.CompletionTokens)
 		}
 		if !x.routed.ask.Tools {

@@ -97,6 +97,8 @@ type Result struct {
 	Outcome Outcome // Unjudged if it says nothing of the endpoint
 	// Tokens as the upstream says; 0 = it does not say. In holds Cached and Written.
 	In, Cached, Written, Out int
+	// Paced: the caller took the answer so slowly that the time between First and Done is not the endpoint's.
+	Paced bool
 	// Cost is what the answer costs the caller, in the billing currency; 0 = not known. It corrects the price lists.
 	Cost float64
 	// RetryAfter is how long a Limited endpoint asks to be left alone, 0 = it does not say.

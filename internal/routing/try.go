@@ -184,7 +184,7 @@ func (t *Try) answered(res *Result, at float64) {
 	n := t.flight + 1
 	e.estimate.Limit.answered(n, t.cap)
 	e.estimate.Limit.accepted(at, n)
-	if out := float64(max(res.Out, 0)); out > 0 {
+	if out := float64(max(res.Out, 0)); out > 0 && !res.Paced {
 		rest := at - t.firstAt
 		if t.firstAt == 0 { // it came as a whole: what the first token usually takes is not decoding
 			rest = max(total-t.level*t.length-t.queue, total/10)

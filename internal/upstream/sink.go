@@ -29,6 +29,7 @@ type sink struct {
 
 	ends    time.Duration // the write deadline that is set
 	last    time.Duration // the end of the last write
+	spent   time.Duration // in writes
 	timer   *time.Timer   // of the next comment, nil before the first write
 	stopped bool
 	err     error // of a comment that could not be written
@@ -60,15 +61,14 @@ func (k *sink) unlock() {
 	}
 }
 
-// extend gives the next write the limit, or a little less: to set a deadline costs more than to write a chunk.
-func (k *sink) extend() {
-	if k.limit <= 0 {
-		return
-	}
-	if now := time.Since(k.start); k.ends-now < k.limit-k.limit/32 {
+// extend gives the next write, which begins now, the limit, or a little less: to set a deadline costs more than to write a
+// chunk.
+func (k *sink) extend() (now time.Duration) {
+	if now = time.Since(k.start); k.limit > 0 && k.ends-now < k.limit-k.limit/32 {
 		k.ends = now + k.limit
 		_ = k.rc.SetWriteDeadline(k.start.Add(k.ends)) // not every writer has deadlines; those that lack them never block
 	}
+	return now
 }
 
 // write passes whole events on.
@@ -95,7 +95,7 @@ func (k *sink) put(b []byte) error {
 			return err
 		}
 	}
-	k.extend()
+	began := k.extend()
 	if _, err := k.out.Write(b); err != nil {
 		return err
 	}
@@ -103,6 +103,7 @@ func (k *sink) put(b []byte) error {
 		return err
 	}
 	k.last = time.Since(k.start)
+	k.spent += k.last - began
 	return nil
 }
 
@@ -123,6 +124,13 @@ func (k *sink) comment() {
 		return
 	}
 	k.timer.Reset(k.every)
+}
+
+// written is the time that writes have taken so far.
+func (k *sink) written() time.Duration {
+	k.lock()
+	defer k.unlock()
+	return k.spent
 }
 
 // stop ends the comments: none is being written when it returns, and none will be. It returns the error of one that

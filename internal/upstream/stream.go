@@ -16,7 +16,10 @@ import (
 
 // Stream is an upstream's stream past its commit point. Copy passes it on, once.
 type Stream struct {
-	FirstAt    time.Time // when the first content-bearing event came
+	FirstAt time.Time // when the first content-bearing event came
+	LastAt  time.Time // when the end was read
+	// Waited is how long reading waited for the caller to take what had come: LastAt may be so much later than the end came.
+	Waited     time.Duration
 	Usage      hearth.Usage
 	Finish     string // finish reason, "" if none came
 	Native     string // the upstream's own word for it
@@ -211,6 +214,9 @@ func (s *Stream) Copy(out http.ResponseWriter, writeLimit time.Duration) End {
 	if why := s.after.gone(); why != nil {
 		return s.abandon(k, why)
 	}
+	if !s.freed { // else it was read ahead, at the upstream's own pace
+		s.Waited = k.written()
+	}
 	return s.conclude(k)
 }
 
@@ -300,9 +306,12 @@ func (s *Stream) ended() {
 	s.served()
 }
 
-func (s *Stream) served() { s.end, s.over = End{Verdict: hearth.Served}, true }
+func (s *Stream) served() { s.endWith(End{Verdict: hearth.Served}) }
 
-func (s *Stream) fail(f Failure) { s.end, s.over = End{Verdict: hearth.Broken, Failure: &f}, true }
+func (s *Stream) fail(f Failure) { s.endWith(End{Verdict: hearth.Broken, Failure: &f}) }
+
+// endWith ends the reading.
+func (s *Stream) endWith(e End) { s.end, s.over, s.LastAt = e, true, time.Now() }
 
 // broken decides what a read error means: the caller left, or the upstream failed.
 func (s *Stream) broken(err error) {
@@ -310,7 +319,7 @@ func (s *Stream) broken(err error) {
 	ours := errors.Is(why, ErrShutdown) || errors.Is(why, errStopped)
 	switch {
 	case why != nil && !isLimit(why) && !ours, errors.Is(err, errSettled):
-		s.end, s.over = End{Verdict: hearth.Gone, Err: why}, true
+		s.endWith(End{Verdict: hearth.Gone, Err: why})
 	case s.finished():
 		s.served() // the connection broke, or stalled, after the last word
 	case ours:
