@@ -28,6 +28,7 @@ type Replay struct {
 	models   []*replayModel
 	byModel  map[string]*replayModel
 	spots    int
+	sessions sessionsOf
 	was, now []routing.Chance // scratch
 	warm     []float64        // likewise
 	next     []float64        // likewise
@@ -78,7 +79,6 @@ type replayModel struct {
 	groups   [replayGroups]happened
 	spots    []*spot
 	byID     map[string]*spot
-	sessions sessionsOf
 	wait     histogram // seconds to the first token, as they were
 	carried  histogram // likewise, of what is carried over
 	ratio    histogram // of seconds to the first token over those expected
@@ -198,7 +198,7 @@ func (r *Replay) remake(m *replayModel, f *fate, group int) error {
 	chosen.chosen++
 	chosen.learn(m, f, group)
 	was, now, warm := r.was[:n], r.now[:n], r.warm[:n]
-	session := m.sessions.find(t.Session, f.at)
+	session := r.sessions.find(t.Session, f.at)
 	after := &sessionState{at: f.at, stands: make([]belief, 0, len(r.policies)+1)}
 	some := known(t)
 	for k := len(r.policies); k >= 0; k-- { // first as it was drawn
@@ -209,15 +209,16 @@ func (r *Replay) remake(m *replayModel, f *fate, group int) error {
 		if clear(warm); some {
 			session.where(t, k, spots, warm)
 		}
-		p.chances(t, warm, chances)
+		if some || !p.asDrawn() {
+			p.chances(t, warm, chances)
+		} else {
+			asRecorded(t, chances)
+		}
 		if t.Session != 0 {
 			p.after(warm, chances, r.next[:n])
 			after.stands = append(after.stands, standsOf(r.next[:n], spots))
 		}
 		if k == len(r.policies) {
-			if !some {
-				asRecorded(t, was)
-			}
 			continue
 		}
 		for i := range now {
@@ -231,7 +232,7 @@ func (r *Replay) remake(m *replayModel, f *fate, group int) error {
 	}
 	if t.Session != 0 {
 		slices.Reverse(after.stands)
-		m.sessions.put(t.Session, after)
+		r.sessions.put(t.Session, after)
 	}
 	return nil
 }

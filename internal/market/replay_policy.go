@@ -45,6 +45,9 @@ func newReplayPolicy(name string) (*replayPolicy, error) {
 	return p, nil
 }
 
+// asDrawn says whether the policy is that under which the records were made.
+func (p *replayPolicy) asDrawn() bool { return p.base == RoutingCost && p.kappa == 0 }
+
 // chances finds how likely each candidate of a tier is chosen first. warm says how likely the cache of the request's
 // session is at each.
 func (p *replayPolicy) chances(t *hearth.Routed, warm []float64, into []routing.Chance) {

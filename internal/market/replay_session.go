@@ -16,7 +16,7 @@ type stand struct {
 	part float32
 }
 
-// session is where the cache of a session would be: under each policy, and last as it was drawn.
+// sessionState is where the cache of a session would be: under each policy, and last as it was drawn.
 type sessionState struct {
 	at     time.Time
 	stands []belief
@@ -29,7 +29,7 @@ const (
 	mostStands   = 8
 )
 
-// sessionsOf keeps the sessions of a model in two generations: nothing is searched.
+// sessionsOf keeps sessions in two generations: nothing is searched. A session is of one model.
 type sessionsOf struct{ now, old map[uint64]*sessionState }
 
 func (s *sessionsOf) find(key uint64, at time.Time) *sessionState {
@@ -93,7 +93,7 @@ func (k *sessionState) where(t *hearth.Routed, policy int, spots []*spot, into [
 	}
 }
 
-// stands are the likeliest of chances.
+// standsOf are the likeliest of chances.
 func standsOf(chances []float64, spots []*spot) belief {
 	var b belief
 	for i, p := range chances {
