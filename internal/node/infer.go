@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
+	"net/http/httptrace"
 	"strconv"
 	"strings"
 	"sync"
@@ -81,6 +81,7 @@ type exchange struct {
 	lease  *slot.Lease
 	ask    *slot.Ask // what it was given for
 	waited time.Duration
+	sent   time.Time // when it had a connection to the engine, the first of them; zero = it has had none
 }
 
 // run sends the request to the engine and its answer to the gateway. An answer that breaks off is broken off here as well.
@@ -89,7 +90,6 @@ func (x *exchange) run(route string) {
 	defer cancel()
 	defer context.AfterFunc(x.s.cutAll, cancel)()
 	defer x.lease.OnCut(cancel)()
-	sent := time.Now()
 	resp, err := x.send(ctx, route)
 	var large *http.MaxBytesError
 	switch {
@@ -105,7 +105,7 @@ func (x *exchange) run(route string) {
 		refuseSlot(x.w, x.waited, &slot.Refusal{Word: hearth.SkipFailed, RetryAfter: time.Second, Message: "the request did not get through to the engine"})
 		return
 	case err != nil:
-		x.failed(err, sent)
+		x.failed(err)
 		return
 	}
 	defer resp.Body.Close()
@@ -113,7 +113,7 @@ func (x *exchange) run(route string) {
 }
 
 // failed answers that the engine gave no answer.
-func (x *exchange) failed(err error, sent time.Time) {
+func (x *exchange) failed(err error) {
 	broke := time.Now()
 	news := nextNews
 	if !x.ask.HasNext {
@@ -124,9 +124,7 @@ func (x *exchange) failed(err error, sent time.Time) {
 		refuse(x.w, http.StatusBadGateway, errEngine.Error())
 		return
 	}
-	var op *net.OpError
-	nobody := errors.As(err, &op) && op.Op == "dial"
-	if nobody || broke.Sub(sent) < lastGasp {
+	if x.sent.IsZero() || broke.Sub(x.sent) < lastGasp {
 		x.w.Header().Set(headUnsent, "1")
 	}
 	refuseSlot(x.w, x.waited+time.Since(broke), &slot.Refusal{Word: hearth.SkipFailed, RetryAfter: time.Second, Message: ended})
@@ -173,6 +171,11 @@ func (x *exchange) died(news time.Duration) bool {
 func (x *exchange) send(ctx context.Context, route string) (*http.Response, error) {
 	body := &x.body
 	engines := x.s.once
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
+		if x.sent.IsZero() {
+			x.sent = time.Now()
+		}
+	}})
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, x.lease.URL+route, body)
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ func TestInfer_Unsent(t *testing.T) {
 		seen     time.Duration // when the end is noticed after that; 0 = never
 		immortal bool          // ends of the engine are not noticed
 		hasNext  bool
+		kept     bool // the request comes over a connection that had another one, and nobody listens behind it
 		budget   time.Duration
 		status   int // 0 = a slot word
 		unsent   bool
@@ -38,6 +40,8 @@ func TestInfer_Unsent(t *testing.T) {
 		{name: "its end will not be noticed", works: -1, immortal: true, budget: 30 * s, status: 502},
 		{name: "it breaks at once", seen: 50 * ms, budget: 30 * s, unsent: true, took: 50 * ms},
 		{name: "it breaks soon", works: lastGasp - 1, seen: 50 * ms, budget: 30 * s, unsent: true, took: lastGasp - 1 + 50*ms},
+		{name: "it breaks at once, on a kept connection", kept: true, seen: 50 * ms, budget: 30 * s, unsent: true, took: 50 * ms},
+		{name: "it has worked on the request, on a kept connection", kept: true, works: lastGasp, seen: 50 * ms, budget: 30 * s, took: lastGasp + 50*ms},
 		{name: "it has worked on the request", works: lastGasp, seen: 50 * ms, budget: 30 * s, took: lastGasp + 50*ms},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -47,7 +51,12 @@ func TestInfer_Unsent(t *testing.T) {
 					time.AfterFunc(c.seen, func() { _ = w.gpus.list[0].Stop(w.t.Context(), 0) })
 				}
 			}
-			engine := func(http.ResponseWriter, *http.Request) {
+			engine := func(_ http.ResponseWriter, r *http.Request) {
+				if n := r.Context().Value(turns{}).(*atomic.Int64).Add(1); c.kept && n == 1 {
+					return
+				} else if c.kept {
+					w.engines.down.Store(true)
+				}
 				wait(c.works)
 				ends()
 				panic(http.ErrAbortHandler)
@@ -61,6 +70,11 @@ func TestInfer_Unsent(t *testing.T) {
 				if c.works < 0 {
 					w.engines.down.Store(true)
 					ends()
+				}
+				if c.kept {
+					if status, _, err := w.chat(w.a); err != nil || status != 200 {
+						t.Fatal(status, err)
+					}
 				}
 				l, err := w.lease(w.a, func(a *slot.Ask) { a.Budget, a.HasNext = c.budget, c.hasNext })
 				if err != nil {

@@ -67,7 +67,7 @@ func (w *wire) Addr() net.Addr { return &net.TCPAddr{} }
 func (w *wire) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	w.dials.Add(1)
 	if w.down.Load() {
-		return nil, errors.New("connection refused")
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
 	}
 	near, far := net.Pipe()
 	frozen := new(atomic.Bool)
@@ -75,7 +75,7 @@ func (w *wire) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	select {
 	case w.arrive <- b:
 	case <-w.closed:
-		return nil, errors.New("connection refused")
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
