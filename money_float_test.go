@@ -31,6 +31,7 @@ var floatsAllowed = map[string]string{
 	"internal/chain.builder.amount": "shows a worst case in a message",
 	"internal/market.catalog":       "price lists of a simulated market",
 	"internal/market.costOf":        "sums of costs that are estimated",
+	"internal/market.listOf":        "price lists for a simulated market",
 	"internal/app.routingOptions":   "what time is worth when endpoints are ordered",
 	"internal/routing.listOf":       "orders endpoints by what a good answer is likely to cost",
 	"internal/server.shownCost":     "a sum of costs for a graph",
