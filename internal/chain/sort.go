@@ -59,7 +59,8 @@ func (b *builder) stay(cs []hearth.Candidate) {
 	}
 	c := cs[at]
 	copy(cs[to+1:at+1], cs[to:at])
-	c.Reason, cs[to] = reasonStays, c
+	c.Reason = reasonStays
+	cs[to] = c
 	b.note("the session stays at " + c.Endpoint.Tag + ", which stands later in provider.order: its cache is there")
 }
 

@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -26,6 +27,17 @@ var orderCases = []buildCase{
 		given: func(s *scene) { s.node("gpu-2", hearth.SlotView{State: ready}) }},
 	{name: "the rest goes by price, nothing is drawn", req: with(ask(gemma), hearth.Preferences{Order: []string{"local-gpu"}}), want: []string{localGemma, acmeGemma, betaGemma},
 		given: func(s *scene) { s.Rank = func([]hearth.Candidate) { panic("the rank was asked") } }},
+	{name: "a session stays where its cache is, among those named", req: with(ask(gemma), hearth.Preferences{Order: []string{"beta", "acme"}}), given: staysAt(acmeGemma),
+		want: []string{acmeGemma, betaGemma, localGemma}, reasons: []string{reasonStays, reasonOrder, reasonPriority},
+		notes: []string{"the session stays at acme/fp8, which stands later in provider.order: its cache is there"}},
+	{name: "a session at the first is where it would be anyway", req: with(ask(gemma), hearth.Preferences{Order: []string{"beta", "acme"}}), given: staysAt(betaGemma),
+		want: []string{betaGemma, acmeGemma, localGemma}, reasons: []string{reasonOrder, reasonOrder, reasonPriority}, notes: []string{}},
+	{name: "a session at who is not named moves nobody", req: with(ask(gemma), hearth.Preferences{Order: []string{"beta"}}), given: staysAt(acmeGemma), want: []string{betaGemma, localGemma, acmeGemma}, notes: []string{}},
+	{name: "a session passes no own slot", req: with(ask(gemma), hearth.Preferences{Order: []string{"local-gpu", "beta", "acme"}}), given: staysAt(acmeGemma), want: []string{localGemma, acmeGemma, betaGemma}},
+	{name: "a session right behind an own slot", req: with(ask(gemma), hearth.Preferences{Order: []string{"beta", "local-gpu", "acme"}}), given: staysAt(acmeGemma), want: []string{betaGemma, localGemma, acmeGemma}, notes: []string{}},
+	{name: "a session at who is filtered out", req: with(ask(gemma), hearth.Preferences{Order: []string{"beta", "acme"}, Ignore: []string{"acme"}}), given: staysAt(acmeGemma), want: []string{betaGemma, localGemma}, notes: []string{}},
+	{name: "a session without fallbacks", req: with(ask(gemma), hearth.Preferences{Order: []string{"beta", "acme"}, NoFallbacks: true}), given: staysAt(acmeGemma), want: []string{acmeGemma}},
+	{name: "a session under a sort moves nobody", req: with(ask(gemma), hearth.Preferences{Sort: hearth.SortPrice}), given: func(s *scene) { s.Stays = func([]hearth.Candidate) int { panic("asked") } }, want: []string{acmeGemma, localGemma, betaGemma}},
 	{name: "who does not serve the model is passed over", req: with(ask(exaone), hearth.Preferences{Order: []string{"beta"}}), want: []string{localExaone}, notes: []string{}},
 	{name: "order replaces sort", req: with(ask(gemma), hearth.Preferences{Order: []string{"beta"}, Sort: hearth.SortPrice}), want: []string{betaGemma, localGemma, acmeGemma},
 		notes: []string{"provider.sort has no effect: provider.order is given"}},
@@ -34,6 +46,15 @@ var orderCases = []buildCase{
 	{name: "order stays within each model in spite of partition none", req: with(ask(gemma, exaone), hearth.Preferences{Order: []string{"local-gpu"}, AcrossModels: true, Sort: hearth.SortPrice}),
 		want:  []string{localGemma, acmeGemma, betaGemma, localExaone},
 		notes: []string{"provider.sort has no effect: provider.order is given", `provider.sort.partition "none" has no effect without a sort`}},
+}
+
+// staysAt has the session at an endpoint.
+func staysAt(id string) func(*scene) {
+	return func(s *scene) {
+		s.Stays = func(cs []hearth.Candidate) int {
+			return slices.IndexFunc(cs, func(c hearth.Candidate) bool { return line(c.Endpoint) == id })
+		}
+	}
 }
 
 // threeMeasured: beta is fastest, our slot answers first, acme was not measured lately.
@@ -246,5 +267,27 @@ func TestToolQuality(t *testing.T) {
 				t.Errorf("got %v, want %v", got, tc.want)
 			}
 		})
+	}
+}
+
+// TestRank_Bars: who misses a bar goes behind the others anyway, so it has no part in what is drawn.
+func TestRank_Bars(t *testing.T) {
+	s := newScene()
+	s.serve("gamma", "1")
+	s.measured(betaGemma, 2, 10)
+	q := with(ask(gemma), hearth.Preferences{MinThroughput: hearth.Percentiles{P50: 50}})
+	in := s.input(t, &q)
+	var asked []string
+	in.Rank = func(tier []hearth.Candidate) {
+		asked = append(asked, lines(tier)...)
+		slices.Reverse(tier)
+	}
+	c, err := Build(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := lines(c.Candidates)
+	if len(asked) != 2 || slices.Contains(asked, betaGemma) || got[1] != asked[1] || got[3] != betaGemma || c.Candidates[3].Reason != reasonSlow {
+		t.Errorf("asked about %v, chain %v", asked, got)
 	}
 }
