@@ -27,6 +27,7 @@ import (
 	"myip.co.kr/hearth/internal/server"
 	"myip.co.kr/hearth/internal/slot"
 	"myip.co.kr/hearth/internal/store"
+	"myip.co.kr/hearth/internal/toolcheck"
 	"myip.co.kr/hearth/internal/upstream"
 )
 
@@ -67,6 +68,7 @@ type App struct {
 	metrics  *server.Metrics
 	orders   *orders
 	quality  *quality
+	judge    *toolcheck.Judge
 	contents *content.Log
 	rates    *fx.Book
 	admin    net.Listener                  // nil = there is none
@@ -118,6 +120,7 @@ func Open(ctx context.Context, cfg *config.Config, o Options) (a *App, err error
 	first.health, first.windows = health.NewTracker(first.catalog), routing.NewWindows(len(first.catalog.Endpoints))
 	first.media = fetcher(cfg, o.Version)
 	a.openMetrics()
+	a.checkTools(ctx)
 	first.router = routing.NewRouter(first.catalog, routingOptions(cfg), time.Now())
 	a.recall(ctx, first)
 	if a.quality, err = openQuality(cfg.DataDir, a.now.Load); err != nil {

@@ -48,7 +48,7 @@ func (a *App) relayOptions(s *snapshot) relay.Options {
 func (a *App) relayParts(s *snapshot) relay.Parts {
 	return relay.Parts{
 		Catalog: s.catalog, Fleet: a.fleet, Health: s.health, Upstream: s.upstream, Ledger: a.ledger, Windows: s.windows, Router: s.router,
-		Media: s.media, Contents: a.contents, Log: a.log, Done: a.metrics.Done,
+		Media: s.media, Contents: a.contents, Judge: a.judge, Log: a.log, Done: a.metrics.Done,
 	}
 }
 

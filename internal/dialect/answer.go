@@ -15,6 +15,7 @@ type Answer struct {
 	Choices        int            // how many
 	Calls          int            // tool calls made
 	BadCalls       int            // of these, such as no client can carry out: see [Stamp.ToolCalls]
+	Made           []ToolCall     // the calls, if the functions of the request are known
 	Err            *UpstreamError // the body is an error in the clothes of an answer
 
 	rest        []byte // every member that is passed on, each with its comma before it
@@ -42,7 +43,7 @@ func (s *Stamp) ReadAnswer(body []byte) (*Answer, error) {
 	made, bad := fresh.ToolCalls()
 	return &Answer{
 		Finish: f.Finish, Native: f.Native, Usage: f.Usage, UpstreamID: f.UpstreamID, Content: f.Content,
-		Choices: r.choices, Calls: made, BadCalls: bad, Err: f.Err, rest: rest, created: r.created, fingerprint: r.fingerprint,
+		Choices: r.choices, Calls: made, BadCalls: bad, Made: fresh.Made(), Err: f.Err, rest: rest, created: r.created, fingerprint: r.fingerprint,
 	}, nil
 }
 

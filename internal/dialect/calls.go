@@ -14,6 +14,7 @@ type call struct {
 	id                   string
 	named                bool   // it has the name of a function
 	unknown              bool   // and the request knows none of that name
+	name                 string // of a request that offers functions
 	args                 []byte // its arguments up to now, without the quotes and escapes they come in
 	long                 bool   // more have come than are kept
 }
@@ -208,7 +209,10 @@ func (c *call) beginsAnother(p *piece) bool {
 func (s *Stamp) add(c *call, p *piece) {
 	if !c.named && p.name != nil {
 		c.named = true
-		c.unknown = len(s.Tools) > 0 && !slices.Contains(s.Tools, string(unquote(p.name)))
+		if len(s.Tools) > 0 {
+			c.name = string(unquote(p.name))
+			c.unknown = !slices.Contains(s.Tools, c.name)
+		}
 	}
 	if p.args == nil || c.long {
 		return
@@ -227,14 +231,42 @@ func (s *Stamp) add(c *call, p *piece) {
 // with the output limit, and those of more than 64 KiB, are not held against the upstream.
 func (s *Stamp) ToolCalls() (made, bad int) {
 	for i := range s.calls {
-		c := &s.calls[i]
 		made++
-		cut := c.choice >= 0 && c.choice < 64 && s.cut&(1<<c.choice) != 0
-		if !c.named || c.unknown || len(c.args) > 0 && !cut && !complete(c.args) {
+		if s.broken(&s.calls[i]) {
 			bad++
 		}
 	}
 	return made, bad
+}
+
+func (s *Stamp) broken(c *call) bool {
+	return !c.named || c.unknown || len(c.args) > 0 && !s.open(c) && !complete(c.args)
+}
+
+// open says whether a call ended before it was complete.
+func (s *Stamp) open(c *call) bool {
+	return c.choice >= 0 && c.choice < 64 && s.cut&(1<<c.choice) != 0
+}
+
+// ToolCall is a tool call of an answer.
+type ToolCall struct {
+	Name string // of a function that the request offers
+	Args []byte // JSON, nothing = there are none; not to be written to
+	Bad  bool   // no client can carry it out: see [Stamp.ToolCalls]
+	Open bool   // its arguments are not complete, or more than are kept
+}
+
+// Made lists the tool calls that ToolCalls counts, of a request whose functions are known.
+func (s *Stamp) Made() []ToolCall {
+	if len(s.Tools) == 0 || len(s.calls) == 0 {
+		return nil
+	}
+	list := make([]ToolCall, len(s.calls))
+	for i := range s.calls {
+		c := &s.calls[i]
+		list[i] = ToolCall{Name: c.name, Args: c.args, Bad: s.broken(c), Open: c.long || s.open(c)}
+	}
+	return list
 }
 
 // complete says whether b is one JSON value.

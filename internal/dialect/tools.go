@@ -33,6 +33,16 @@ func (d *decoding) tools() error {
 	return d.orSyntax(err)
 }
 
+// ToolList is the request's list of tools as it came, nil = it has none. It is a part of the body.
+func (c *Chat) ToolList() []byte {
+	for i := range c.members {
+		if m := &c.members[i]; m.own == fieldTools {
+			return c.raw[m.val:m.valEnd]
+		}
+	}
+	return nil
+}
+
 // toolName keeps the name of a function that the request offers, with which calls are then compared.
 func (d *decoding) toolName(tool jsontext.Value) {
 	name := nameOf(tool)

@@ -48,7 +48,7 @@ func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange,
 			o.Latency, o.Message = time.Since(start), defect
 			x.gen.Attempts = append(x.gen.Attempts, o.Attempt)
 		}
-		g.try.Done(x.result(&o), o.ended())
+		g.try.Done(r.judged(x, &o, x.result(&o)), o.ended())
 		g.giveBack(&o)
 	}()
 	call := upstream.Call{Stream: x.chat.Stream, Stamp: &x.stamp, MaxTokens: x.chat.MaxTokens}

@@ -21,6 +21,7 @@ import (
 	"myip.co.kr/hearth/internal/media"
 	"myip.co.kr/hearth/internal/routing"
 	"myip.co.kr/hearth/internal/slot"
+	"myip.co.kr/hearth/internal/toolcheck"
 	"myip.co.kr/hearth/internal/upstream"
 )
 
@@ -57,6 +58,7 @@ type Relay struct {
 	router   *routing.Router
 	media    *media.Fetcher
 	contents *content.Log
+	judge    *toolcheck.Judge
 	log      *slog.Logger
 	done     func(*hearth.Generation)
 	bodies   *atomic.Int64    // bytes of request bodies held now, also by the relays before and after this one
@@ -79,6 +81,7 @@ type Parts struct {
 	Router   *routing.Router  // orders tiers of external endpoints; nil: they go by price
 	Media    *media.Fetcher   // nil: no engine of the house gets a request with media behind web addresses
 	Contents *content.Log     // where prompts and answers are kept; nil = they are not
+	Judge    *toolcheck.Judge // holds tool calls against their schemas; nil = nobody does
 	Log      *slog.Logger
 	// Done is told of every request that has a record, after its last bytes; it must keep nothing of it. nil = nobody is.
 	Done func(*hearth.Generation)
@@ -98,7 +101,7 @@ func newRelay(o Options, p Parts, bodies *atomic.Int64, misses *sampler, overrun
 	}
 	return &Relay{
 		opt: o, names: namesFor(o.HeaderPrefix), catalog: p.Catalog, fleet: p.Fleet, health: p.Health,
-		upstream: p.Upstream, ledger: p.Ledger, windows: p.Windows, router: p.Router, media: p.Media, contents: p.Contents, log: p.Log, done: p.Done, bodies: bodies, misses: misses, overruns: overruns, minutes: minutes, marks: marks,
+		upstream: p.Upstream, ledger: p.Ledger, windows: p.Windows, router: p.Router, media: p.Media, contents: p.Contents, judge: p.Judge, log: p.Log, done: p.Done, bodies: bodies, misses: misses, overruns: overruns, minutes: minutes, marks: marks,
 		followed: make(chan struct{}),
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"myip.co.kr/hearth/internal/chain"
 	"myip.co.kr/hearth/internal/health"
 	"myip.co.kr/hearth/internal/routing"
+	"myip.co.kr/hearth/internal/toolcheck"
 )
 
 // routed is what the router is asked about a request, and what it decided. The zero value is a request that it has nothing
@@ -21,8 +22,9 @@ type routed struct {
 	hash      uint64
 	tried     *hearth.Model // whose external endpoint was asked last, nil = none was
 	now       time.Time
-	explained bool     // nobody is asked: what is most likely to be drawn goes first
-	tiers     []ranked // that were ordered, the latest last
+	tools     *toolcheck.Tools // that the request offers; nil = nobody looks at its calls
+	explained bool             // nobody is asked: what is most likely to be drawn goes first
+	tiers     []ranked         // that were ordered, the latest last
 	inline    [2]ranked
 	terms     map[int]routing.Terms // of the candidates, by Endpoint.Index; nil = nobody asks
 	choices   *choices              // what the record says of it; nil = no tier was ordered, or there is no record
@@ -150,6 +152,7 @@ func (x *routed) reason(e *hearth.Endpoint) routing.Reason {
 
 // begins tells the router of a request that is sent.
 func (r *Relay) begins(x *exchange, e *hearth.Endpoint, sent time.Time) routing.Try {
+	r.offers(x, e)
 	if r.router == nil || e.Local() {
 		return routing.Try{}
 	}
