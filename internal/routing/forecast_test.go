@@ -52,3 +52,22 @@ func TestForecast(t *testing.T) {
 		}
 	})
 }
+
+// Requests for one token, as probes and warm-ups are, say nothing of how long a model's prompts and answers are.
+func TestBegin_OneToken(t *testing.T) {
+	b := bazaarOf(t, same(2)...)
+	mean := func(most int) float64 {
+		ask := Ask{In: 1000, MaxTokens: most, Stream: true}
+		for range 50 {
+			try := b.Begin(&ask, 0, Share, b.now)
+			try.Done(Result{Outcome: Answered, In: 5, Out: 1}, b.now)
+		}
+		b.Refresh(b.now)
+		w, _ := b.Worth(&Ask{}, b.cat.Models[0], b.now)
+		return w.Out
+	}
+	before, probed, used := mean(1), mean(1), mean(2)
+	if probed != before || used > before/2 {
+		t.Errorf("an answer is expected to have %v tokens, %v after probes, %v after short answers", before, probed, used)
+	}
+}

@@ -32,6 +32,7 @@ type Try struct {
 	session  uint64
 	explicit bool
 	stream   bool
+	brief    bool  // one token was asked for, as probes and warm-ups do: it tells nothing of usual requests
 	probe    int64 // what this request has put into the endpoint's probe
 }
 
@@ -44,7 +45,7 @@ func (r *Router) Begin(a *Ask, endpoint int, why Reason, now time.Time) Try {
 	}
 	at := r.nanos(now)
 	k, e := p.market, p.market.ends[p.row]
-	t := Try{r: r, k: k, e: e, sent: float64(at) / 1e9, session: a.Session, explicit: a.Explicit, stream: a.Stream}
+	t := Try{r: r, k: k, e: e, sent: float64(at) / 1e9, session: a.Session, explicit: a.Explicit, stream: a.Stream, brief: a.MaxTokens == 1}
 	t.flight = float64(max(e.flight.Add(1)-1, 0))
 	e.sent.Store(at)
 	if e.shut.Load() != 0 {
@@ -239,9 +240,10 @@ func (t *Try) remember(res *Result, at float64) {
 	if in == 0 {
 		in = t.in
 	}
-	m := t.k.model
-	m.mu.Lock()
-	m.add(at, in, t.guess, t.prefix, out)
-	m.mu.Unlock()
+	if m := t.k.model; !t.brief {
+		m.mu.Lock()
+		m.add(at, in, t.guess, t.prefix, out)
+		m.mu.Unlock()
+	}
 	t.r.sessions.answered(t.session, at, t.e, in+out, out, t.explicit || res.Cached > 0)
 }
