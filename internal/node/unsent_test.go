@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,6 +24,7 @@ func TestInfer_Unsent(t *testing.T) {
 		seen     time.Duration // when the end is noticed after that; 0 = never
 		immortal bool          // ends of the engine are not noticed
 		hasNext  bool
+		redialed bool // of kept: it listens, and breaks the next connection at once
 		kept     bool // the request comes over a connection that had another one, and nobody listens behind it
 		budget   time.Duration
 		status   int // 0 = a slot word
@@ -42,6 +42,7 @@ func TestInfer_Unsent(t *testing.T) {
 		{name: "it breaks soon", works: lastGasp - 1, seen: 50 * ms, budget: 30 * s, unsent: true, took: lastGasp - 1 + 50*ms},
 		{name: "it breaks at once, on a kept connection", kept: true, seen: 50 * ms, budget: 30 * s, unsent: true, took: 50 * ms},
 		{name: "it has worked on the request, on a kept connection", kept: true, works: lastGasp, seen: 50 * ms, budget: 30 * s, took: lastGasp + 50*ms},
+		{name: "it has worked on the request, and breaks the next connection at once", kept: true, redialed: true, works: lastGasp, seen: 50 * ms, budget: 30 * s, took: lastGasp + 50*ms},
 		{name: "it has worked on the request", works: lastGasp, seen: 50 * ms, budget: 30 * s, took: lastGasp + 50*ms},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -51,13 +52,15 @@ func TestInfer_Unsent(t *testing.T) {
 					time.AfterFunc(c.seen, func() { _ = w.gpus.list[0].Stop(w.t.Context(), 0) })
 				}
 			}
-			engine := func(_ http.ResponseWriter, r *http.Request) {
-				if n := r.Context().Value(turns{}).(*atomic.Int64).Add(1); c.kept && n == 1 {
+			engine := func(http.ResponseWriter, *http.Request) {
+				n := w.asked.Load()
+				if c.kept && n == 1 {
 					return
-				} else if c.kept {
-					w.engines.down.Store(true)
 				}
-				wait(c.works)
+				w.engines.down.Store(c.kept && !c.redialed)
+				if !c.redialed || n == 2 {
+					wait(c.works)
+				}
 				ends()
 				panic(http.ErrAbortHandler)
 			}

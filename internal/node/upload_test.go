@@ -34,3 +34,19 @@ func TestUpload_Left(t *testing.T) {
 		t.Errorf("%d bytes, %v, deadlines %v", n, err, w.set)
 	}
 }
+
+// A body of which nobody wants the rest has not failed.
+func TestUpload_Broken(t *testing.T) {
+	for _, shut := range []bool{false, true} {
+		r, w := io.Pipe()
+		u := &upload{ReadCloser: r, stall: time.Minute}
+		if shut {
+			u.Close()
+		} else {
+			w.CloseWithError(io.ErrUnexpectedEOF)
+		}
+		if _, err := u.Read(make([]byte, 1)); err == nil || u.broken() == shut {
+			t.Errorf("shut %v: %v, broken %v", shut, err, u.broken())
+		}
+	}
+}
