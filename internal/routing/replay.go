@@ -168,17 +168,14 @@ func (p *remake) choose(warm int, holds bool, shares []float64) {
 		shares[best.at] = 1
 		return
 	}
-	holds = holds && warm >= 0
-	if holds && opts[warm].class == usable && opts[warm].r <= stickWithin*s.lowest {
+	if holds && warm >= 0 && opts[warm].class == usable && opts[warm].r <= stickWithin*s.lowest {
 		shares[warm] = 1
 		return
 	}
-	odds := 0.0
-	if !holds {
-		for i := range p.tier.Candidates {
-			odds += p.tier.Candidates[i].Explored
-			shares[i] = p.tier.Candidates[i].Explored
-		}
+	odds := 0.0 // where a session stays, nothing is explored
+	for i := range p.tier.Candidates {
+		odds += p.tier.Candidates[i].Explored
+		shares[i] = p.tier.Candidates[i].Explored
 	}
 	if !(s.sum > 0) {
 		shares[best.at] += 1 - odds

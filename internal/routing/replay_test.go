@@ -237,7 +237,7 @@ func TestReplay_OfStrangeRecords(t *testing.T) {
 		of   hearth.Routed
 		want []Chance
 	}{
-		{"nothing costs anything: seconds are worth what they are by the hour", hearth.Routed{Kappa: 1, Candidates: []hearth.RoutedTerms{{Wait: 1, TTFT: 1}, {Wait: 1, TTFT: 1}}}, []Chance{{Share: 0.5}, {Share: 0.5}}},
+		{"nothing costs anything: seconds are worth what they are by the hour", hearth.Routed{Kappa: 1, Candidates: []hearth.RoutedTerms{{Wait: 1, TTFT: 1}, {Wait: 0.9, TTFT: 0.9, Failed: 0.1, Fixed: 0.1}}}, []Chance{{Share: 0.5}, {Share: 0.5}}},
 		{"no value of time", hearth.Routed{Candidates: []hearth.RoutedTerms{{Price: 1}, {Price: 3}}}, []Chance{{Share: 1}, {}}},
 		{"one candidate", hearth.Routed{Kappa: 1, Candidates: []hearth.RoutedTerms{{Price: 1, State: "open"}}}, []Chance{{Share: 1}}},
 		{"all open", hearth.Routed{Kappa: 1, Candidates: []hearth.RoutedTerms{{Price: 2, State: "open"}, {Price: 1, State: "open"}}}, []Chance{{}, {Share: 1}}},
@@ -271,6 +271,34 @@ func TestExpected(t *testing.T) {
 	}
 	if !Usable(&hearth.RoutedTerms{State: "closed"}) || Usable(&hearth.RoutedTerms{State: "cooling"}) {
 		t.Error("only a closed breaker without a rate limit is usable")
+	}
+}
+
+// TestBasis: what is recorded besides the terms, by hand.
+func TestBasis(t *testing.T) {
+	r := plain()
+	r.lists = append([]list{{above: 5000, prompt: 2e-6, completion: 6e-6}}, r.lists...)
+	q := query{in: 3000, out: 400, images: 2}
+	r.lists[1].image, r.lists[1].request = 0.001, 0.002
+	if got := r.list(&q); !near(got, 0.003+0.0012+0.002+0.002, 1e-9) {
+		t.Errorf("by the list %v", got)
+	}
+	if q.in = 6000; !near(r.list(&q), 0.012+0.0024, 1e-9) {
+		t.Errorf("by the list of long prompts %v", r.list(&q))
+	}
+	b := calm(t, 2)
+	queued := func(knee float64) Terms {
+		b.edit(func(v *view) { v.rows[0].knee, v.rows[0].perQueued, v.rows[0].ramp = knee, 2, 0.3 })
+		a, why := b.ask(), make([]Terms, 2)
+		b.Order(&a, b.tier(0), why, b.now)
+		if why[0].Endpoint != 0 {
+			return why[1]
+		}
+		return why[0]
+	}
+	with, without := queued(0.5), queued(1)
+	if with.Queue != 4 || without.Queue != 0 || !near(with.TTFT-without.TTFT, with.Queue, 1e-9) || with.Ramp != 0.3 {
+		t.Errorf("%+v\n%+v", with, without)
 	}
 }
 
