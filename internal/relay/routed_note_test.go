@@ -34,11 +34,14 @@ func newMarket(t *testing.T, n int, edit func(*hearth.Catalog)) *world {
 	return w
 }
 
-// ask sends a request under an id, and gives its record.
-func (w *world) ask(t *testing.T, id, body string) *hearth.Generation {
+// ask sends a request under an id, which may name its conversation in a header, and gives its record.
+func (w *world) ask(t *testing.T, id, body string, session ...string) *hearth.Generation {
 	t.Helper()
-	rw := httptest.NewRecorder()
-	if err := w.relay.Chat(rw, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)), id, w.key); err != nil {
+	rw, req := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
+	for _, name := range session {
+		req.Header.Set("X-Session-Id", name)
+	}
+	if err := w.relay.Chat(rw, req, id, w.key); err != nil {
 		writeError(rw, err)
 	}
 	g, err := w.ledger.Generation(context.Background(), id)
@@ -49,9 +52,9 @@ func (w *world) ask(t *testing.T, id, body string) *hearth.Generation {
 }
 
 // explained is what the record of a request under an id is to say, by an explanation from the state before it.
-func (w *world) explained(t *testing.T, id, body string) (want hearth.Routed) {
+func (w *world) explained(t *testing.T, id, body, session string) (want hearth.Routed) {
 	t.Helper()
-	x, err := w.relay.Explain([]byte(body), w.key, id, "")
+	x, err := w.relay.Explain([]byte(body), w.key, id, session)
 	if err != nil || x.Err != nil {
 		t.Fatal(err, x.Err)
 	}
@@ -81,9 +84,10 @@ func TestRouted(t *testing.T) {
 		first, reasons, marks := map[string]int{}, map[string]int{}, map[int]uint64{}
 		for i := range 60 {
 			id := fmt.Sprintf("gen-%d", i)
-			body := chat(fmt.Sprintf(`, "max_tokens": 20, "session_id": "s%d", "stream": %v`, i%40, i%2 == 0))
-			want := w.explained(t, id, body)
-			g := w.ask(t, id, body)
+			session := fmt.Sprintf("s%d", i%40)
+			body := chat(fmt.Sprintf(`, "max_tokens": 20, "stream": %v`, i%2 == 0))
+			want := w.explained(t, id, body, session)
+			g := w.ask(t, id, body, session)
 			if n := len(g.Routing); n != 1 {
 				t.Fatalf("%s: %d tiers", id, n)
 			}
