@@ -143,13 +143,14 @@ func TestEndpoints_Measured(t *testing.T) {
 		add(9*time.Minute, routing.Answered, time.Duration(i+1)*250*time.Millisecond)
 	}
 	add(time.Minute, routing.Limited, 0)
+	add(time.Minute, routing.Limited, 0)
 	add(0, routing.Answered, 2*time.Second)
 	list, _, _ = s.list(t, "a/b")
 	e := list["acme"]
 	if e["uptime_last_5m"] != 100.0 || e["uptime_last_30m"] != 83.333 || e["uptime_last_1d"] != 71.429 {
 		t.Errorf("uptime %v %v %v", e["uptime_last_5m"], e["uptime_last_30m"], e["uptime_last_1d"])
 	}
-	if e["attempts_last_30m"] != 7.0 || e["error_rate_last_30m"] != 0.14286 || e["rate_429_last_30m"] != 0.14286 {
+	if e["attempts_last_30m"] != 8.0 || e["error_rate_last_30m"] != 0.125 || e["rate_429_last_30m"] != 0.25 {
 		t.Errorf("rates %v %v of %v", e["error_rate_last_30m"], e["rate_429_last_30m"], e["attempts_last_30m"])
 	}
 	if d := cmp.Diff(map[string]any{"p50": 750.0, "p75": 1000.0, "p90": 2000.0, "p99": 2000.0}, e["latency_last_30m"]); d != "" {
