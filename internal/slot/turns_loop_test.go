@@ -209,6 +209,51 @@ func TestTurnChange(t *testing.T) {
 	})
 }
 
+// What a turn is counted from, and what it lasts at least.
+func TestTurnBegins(t *testing.T) {
+	bubble(t, "whoever waits for another model while this one loads waits for a turn from when it is ready", func(t *testing.T) {
+		h := shuttle(t)
+		long := h.come(h.b, time.Minute)
+		pass(2 * time.Second)
+		a := h.come(h.a, time.Second)
+		for h.View(h.b).State != hearth.SlotReady {
+			pass(time.Millisecond)
+			synctest.Wait()
+		}
+		ready := h.View(h.b).Since
+		pass(time.Until(ready.Add(h.b.Node.Turn - 1)))
+		h.state(h.b, hearth.SlotReady)
+		pass(1)
+		h.state(h.b, hearth.SlotDraining)
+		<-long
+		if v := <-a; v.err != nil {
+			t.Error(v.err)
+		}
+		h.calm()
+	})
+	bubble(t, "a model that was loaded is not left for another before it has served for as long as it loaded, if requests are lost by that", func(t *testing.T) {
+		h := newHouse(t, &gpu{load: 20 * time.Second, stops: time.Second})
+		for _, s := range []*hearth.Slot{h.a, h.b} {
+			<-h.come(s, time.Second)
+		}
+		pass(time.Hour)
+		var list []<-chan visit
+		for range 3 {
+			list = append(list, h.visit(t.Context(), Ask{Slot: h.a, Budget: 45 * time.Second}, 8*time.Second))
+		}
+		pass(time.Second)
+		b := h.visit(t.Context(), Ask{Slot: h.b, Budget: 45 * time.Second}, time.Second)
+		for i, v := range list {
+			if v := <-v; v.err != nil {
+				t.Errorf("request %d: %v", i, v.err)
+			}
+		}
+		<-b
+		pass(time.Minute)
+		h.calm()
+	})
+}
+
 func TestDrain(t *testing.T) {
 	bubble(t, "if those who wait leave while the model drains, it goes on as if nothing had been", func(t *testing.T) {
 		h := shuttle(t)
@@ -282,7 +327,7 @@ func TestLeavesAsItIsGranted(t *testing.T) {
 			ctx, leave := context.WithCancel(t.Context())
 			var list []<-chan visit
 			for range 1 + i%3 {
-				list = append(list, h.visit(ctx, Ask{Slot: h.a, Budget: time.Hour}, 0))
+				list = append(list, h.visit(ctx, Ask{Slot: h.a, Class: []hearth.Class{hearth.Interactive, hearth.Batch}[i/2%2], Budget: time.Hour}, 0))
 			}
 			time.AfterFunc(time.Second, leave)
 			for _, c := range list {

@@ -76,6 +76,44 @@ func TestHopelessWait(t *testing.T) {
 	})
 }
 
+func TestHopelessWait_WhatCounts(t *testing.T) {
+	bubble(t, "a question beside a request leaves no vote", func(t *testing.T) {
+		h := shuttle(t)
+		long := h.come(h.a, time.Minute)
+		v := <-h.visit(t.Context(), Ask{Slot: h.b, Budget: time.Second, HasNext: true, Brief: true}, 0)
+		if n := h.View(h.b).Votes; v.err == nil || v.waited() != 0 || n != 0 {
+			t.Errorf("%v after %v, %d votes", v.err, v.waited(), n)
+		}
+		<-long
+		h.calm()
+	})
+	bubble(t, "nothing is hopeless while another slot that would do may come free", func(t *testing.T) {
+		h := shuttle(t)
+		busy := h.come(h.a, 500*time.Millisecond)
+		v := <-h.visit(t.Context(), Ask{Slot: h.b, Also: []*hearth.Slot{h.a}, Budget: time.Second, HasNext: true}, 0)
+		if v.err != nil || v.slot != h.a || v.waited() != 500*time.Millisecond {
+			t.Errorf("after %v: %v", v.waited(), v.err)
+		}
+		<-busy
+		h.calm()
+	})
+	bubble(t, "the drain counts, as far as one was seen", func(t *testing.T) {
+		h := shuttle(t)
+		long := h.come(h.a, h.a.Node.Turn+4*time.Second)
+		<-h.come(h.b, time.Second) // after a drain of 4 s
+		<-long
+		<-h.come(h.a, time.Second)
+		pass(time.Minute)
+		long = h.come(h.a, 30*time.Second)
+		if v := <-h.visit(t.Context(), Ask{Slot: h.b, Budget: 6 * time.Second, HasNext: true}, 0); v.err == nil || v.waited() != 0 {
+			t.Errorf("told after %v: %v", v.waited(), v.err)
+		}
+		<-long
+		pass(time.Minute)
+		h.calm()
+	})
+}
+
 func TestVotesInTheLoop(t *testing.T) {
 	bubble(t, "a card that has nothing to do is given to the model that was asked for in vain", func(t *testing.T) {
 		h := shuttle(t)
@@ -86,6 +124,17 @@ func TestVotesInTheLoop(t *testing.T) {
 		if v := <-h.visit(t.Context(), Ask{Slot: h.b, Budget: time.Second, HasNext: true}, 0); v.waited() != 0 || v.err != nil {
 			t.Errorf("the next one waited %v, %v", v.waited(), v.err)
 		}
+		h.calm()
+	})
+	bubble(t, "but not to and fro: the next such swap is only made when it has been idle for long", func(t *testing.T) {
+		h := shuttle(t)
+		pass(time.Hour)
+		h.hurried(h.b)
+		pass(8 * time.Second)
+		h.state(h.b, hearth.SlotReady)
+		h.hurried(h.a)
+		pass(10 * time.Second)
+		h.state(h.b, hearth.SlotReady)
 		h.calm()
 	})
 	bubble(t, "a card at work is not, for single requests", func(t *testing.T) {
