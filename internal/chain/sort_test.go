@@ -33,6 +33,7 @@ var orderCases = []buildCase{
 	{name: "a session at the first is where it would be anyway", req: with(ask(gemma), hearth.Preferences{Order: []string{"beta", "acme"}}), given: staysAt(betaGemma),
 		want: []string{betaGemma, acmeGemma, localGemma}, reasons: []string{reasonOrder, reasonOrder, reasonPriority}, notes: []string{}},
 	{name: "a session at who is not named moves nobody", req: with(ask(gemma), hearth.Preferences{Order: []string{"beta"}}), given: staysAt(acmeGemma), want: []string{betaGemma, localGemma, acmeGemma}, notes: []string{}},
+	{name: "nor if nothing stands between", req: with(ask(gemma), hearth.Preferences{Order: []string{"local-gpu", "beta"}}), given: staysAt(acmeGemma), want: []string{localGemma, betaGemma, acmeGemma}, notes: []string{}},
 	{name: "a session passes no own slot", req: with(ask(gemma), hearth.Preferences{Order: []string{"local-gpu", "beta", "acme"}}), given: staysAt(acmeGemma), want: []string{localGemma, acmeGemma, betaGemma}},
 	{name: "a session right behind an own slot", req: with(ask(gemma), hearth.Preferences{Order: []string{"beta", "local-gpu", "acme"}}), given: staysAt(acmeGemma), want: []string{betaGemma, localGemma, acmeGemma}, notes: []string{}},
 	{name: "a session at who is filtered out", req: with(ask(gemma), hearth.Preferences{Order: []string{"beta", "acme"}, Ignore: []string{"acme"}}), given: staysAt(acmeGemma), want: []string{betaGemma, localGemma}, notes: []string{}},

@@ -54,6 +54,10 @@ func TestState(t *testing.T) {
 		if n.out(2, later) || n.out(3, later) {
 			t.Error("out")
 		}
+		late := t0.Add(AccountPause - 30*time.Second)
+		if m := again(t, h, c, late, late); m.out(2, late) || m.out(3, late) {
+			t.Error("out for the rest")
+		}
 	})
 	t.Run("after a cooldown one request finds out", func(t *testing.T) {
 		back := t0.Add(Cooldown)

@@ -85,7 +85,7 @@ func TestAtOnce(t *testing.T) {
 			t.Errorf("%d first attempts are counted, of %d", n, tries.Load())
 		}
 	}
-	// One request in five ends well or badly in turn: eight of the twenty sessions have an answer, and the one that was there.
+	// Eight of the twenty sessions get answers, and one had its own before.
 	if !(seen > 1) || math.IsNaN(seen) || len(r.State(now.Add(time.Minute)).Sessions) != 9 {
 		t.Errorf("%g tries are remembered, %d sessions", seen, len(r.State(now.Add(time.Minute)).Sessions))
 	}
