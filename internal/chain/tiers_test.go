@@ -113,6 +113,11 @@ var costCases = []buildCase{
 		given: tiered(hearth.TierCost, queued(2300*time.Millisecond), func(s *scene) { // 10.2
 			s.Rank = func([]hearth.Candidate) {} // as configured
 		}, foretold(map[string]Forecast{acmeGemma: {Cost: 12, Free: true}, betaGemma: {Cost: 9, Free: true}}))},
+	{name: "cost: those behind it stand for themselves", req: ask(gemma), want: []string{betaGemma, localGemma, acmeGemma, "gamma " + gemma},
+		given: tiered(hearth.TierCost, queued(2300*time.Millisecond), func(s *scene) {
+			s.Rank = func([]hearth.Candidate) {}
+			s.serve("gamma", "1")
+		}, foretold(map[string]Forecast{betaGemma: {Cost: 9, Free: true}, acmeGemma: {Cost: 12, Free: true}, "gamma " + gemma: {Cost: 9.5, Free: true}}))},
 	{name: "cost: even if a dear one was drawn", req: ask(gemma), want: []string{acmeGemma, betaGemma, localGemma},
 		given: tiered(hearth.TierCost, queued(2300*time.Millisecond), foretold(map[string]Forecast{acmeGemma: {Cost: 12, Free: true}, betaGemma: {Cost: 9, Free: true}}))},
 	{name: "cost: before those that cannot have the request", req: ask(gemma), want: inFront,

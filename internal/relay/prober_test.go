@@ -156,6 +156,15 @@ func TestProber(t *testing.T) {
 		s := stage(t, Options{}, free(refuses(429, "{}", "Retry-After", "120")), good)
 		asks(s, 400*time.Second, 0).since(t, "p0 rate_limited 60")
 	})
+	bubble("one that refuses the request itself ever less often, down to once a minute", func(t *testing.T) {
+		s := stage(t, Options{}, free(refuses(400, "{}")), good)
+		log := asks(s, 11*time.Minute, 0) // of which ten after the cooldown
+		log.mu.Lock()
+		defer log.mu.Unlock()
+		if n := len(log.lines); n < 10 || n > 15 {
+			t.Errorf("%d probes: %q", n, log.lines)
+		}
+	})
 	bubble("at most four at once", func(t *testing.T) {
 		parts := []part{good}
 		for range 6 {
