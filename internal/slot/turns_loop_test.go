@@ -242,7 +242,7 @@ func TestTurnBegins(t *testing.T) {
 			list = append(list, h.visit(t.Context(), Ask{Slot: h.a, Budget: 45 * time.Second}, 8*time.Second))
 		}
 		pass(time.Second)
-		b := h.visit(t.Context(), Ask{Slot: h.b, Budget: 45 * time.Second}, time.Second)
+		b := h.visit(t.Context(), Ask{Slot: h.b, Budget: 50 * time.Second}, time.Second)
 		for i, v := range list {
 			if v := <-v; v.err != nil {
 				t.Errorf("request %d: %v", i, v.err)
