@@ -34,6 +34,9 @@ func TestReplay_Warnings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if w := r.models[0].byID["a:m"].under[0].weight; w != 2*heaviest {
+		t.Errorf("two records weigh %v", w)
+	}
 	all := strings.Join(out.Warnings, "\n")
 	for _, want := range []string{
 		"price: what really happened to requests that it would have sent the same way is worth 2 requests; its figures rest on expectations",
@@ -70,6 +73,24 @@ func TestReplay_Interval(t *testing.T) {
 	e := out.All.Policies["price"].Cost
 	if half := (*e.High - e.Value) / 20; half < 0.065 || half > 0.085 {
 		t.Errorf("± %.3f of %.3f", half, e.Value/20)
+	}
+}
+
+// What was tried before the choice is no part of what came of it.
+func TestReplay_Before(t *testing.T) {
+	r, err := NewReplay([]string{"price"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := drawnAt(0, "a", 1)
+	g.Attempts = append([]hearth.Attempt{{Endpoint: "own", Status: 500, Latency: 2 * time.Second}}, g.Attempts...)
+	g.FirstToken, g.Duration = 3*time.Second, 9*time.Second
+	if err := r.Add(g); err != nil {
+		t.Fatal(err)
+	}
+	s := r.models[0].byID["a:m"]
+	if b, l := s.base[0].got, s.under[0].groups[0].got; b[first] != 1 || b[whole] != 7 || b[spoilt] != 0 || l[first] != 2 {
+		t.Errorf("%v, by weight %v", b, l)
 	}
 }
 
