@@ -76,10 +76,11 @@ func TestMetrics_Routing(t *testing.T) {
 	}
 
 	g := generation()
-	g.Routing = []hearth.Routed{{Model: "a/b", Endpoint: "e", Reason: "share"}, {Model: "a/b", Endpoint: "f", Reason: "retry"}}
+	g.Routing = []hearth.Routed{{Model: "a/b", Endpoint: "e", Reason: "share"}, {Model: "a/b", Endpoint: "f", Reason: "retry"}, {Model: "a/b", Endpoint: "e", Reason: "stick"}}
 	m.Done(g)
 	m.Done(g)
-	is(`hearth_routing_choices_total{endpoint="e",model="a/b",reason="share"} 2`, `hearth_routing_choices_total{endpoint="f",model="a/b",reason="retry"} 2`)
+	is(`hearth_routing_choices_total{endpoint="e",model="a/b",reason="share"} 2`, `hearth_routing_choices_total{endpoint="f",model="a/b",reason="retry"} 2`,
+		`hearth_routing_choices_total{endpoint="e",model="a/b",reason="stick"} 2`)
 	problems, err := promlint.New(strings.NewReader(m.text())).Lint()
 	if err != nil {
 		t.Fatal(err)
