@@ -6,8 +6,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sync/errgroup"
 
 	"myip.co.kr/hearth/internal/market"
 )
@@ -19,6 +22,7 @@ type simulateCmd struct {
 
 type simulateSlotsCmd struct {
 	Scenario []string `placeholder:"NAME" help:"Play only the scenarios of the list whose name this is; * stands for anything. May be repeated."`
+	Random   int      `placeholder:"N" help:"Play N scenarios drawn at random from all that the list is a sample of, instead of the list, and sum up what became of the gates."`
 	List     bool     `help:"Print the names of the list's scenarios and do nothing else."`
 	Policy   []string `enum:"hearth,fifo,no-ageing,clairvoyant,clairvoyant-free,hearth-never-votes,hearth-always-votes" placeholder:"POLICY" help:"Show only this policy. May be repeated."`
 	Seed     uint64   `default:"1" placeholder:"N" help:"Seed of the first run; the others follow (default: ${default})."`
@@ -31,6 +35,9 @@ type simulateSlotsCmd struct {
 
 	slotMix `embed:"" group:"A mix of your own, instead of the list"`
 }
+
+// maxRandom bounds the scenarios that are drawn at random.
+const maxRandom = 10_000
 
 // maxRuns bounds the runs of a scenario.
 const maxRuns = 1000
@@ -84,6 +91,11 @@ func (c *simulateSlotsCmd) Run(ctx context.Context, std streams) error {
 	if err := c.print(std.out, results); err != nil {
 		return err
 	}
+	if c.Random > 0 && !c.JSON {
+		if err := market.SlotSummary(std.out, results); err != nil {
+			return err
+		}
+	}
 	if c.Gates {
 		return failing(results)
 	}
@@ -93,15 +105,16 @@ func (c *simulateSlotsCmd) Run(ctx context.Context, std streams) error {
 func (c *simulateSlotsCmd) play(ctx context.Context, list []market.SlotScenario, bar io.Writer) ([]market.SlotResult, error) {
 	p := progressIn(bar, io.Discard, "simulating", len(list)*c.Runs, "runs")
 	defer p.end()
-	var results []market.SlotResult
-	for _, s := range list {
-		r, err := market.SimulateSlots(ctx, s, c.Seed, c.Runs, func() { p.tick(1) })
-		if err != nil {
-			return nil, err
-		}
-		results = append(results, r)
+	results := make([]market.SlotResult, len(list))
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, s := range list {
+		g.Go(func() (err error) {
+			results[i], err = market.SimulateSlots(ctx, s, c.Seed, c.Runs, func() { p.tick(1) })
+			return err
+		})
 	}
-	return results, nil
+	return results, g.Wait()
 }
 
 // scenarios are what is to be played: the mix of the flags, else those of the list.
@@ -110,6 +123,12 @@ func (c *simulateSlotsCmd) scenarios() ([]market.SlotScenario, error) {
 		return nil, fmt.Errorf("--runs: between 1 and %d, not %d", maxRuns, c.Runs)
 	}
 	list := market.SlotScenarios()
+	switch {
+	case c.Random < 0 || c.Random > maxRandom:
+		return nil, fmt.Errorf("--random: between 1 and %d, not %d", maxRandom, c.Random)
+	case c.Random > 0:
+		list = market.RandomSlotScenarios(c.Random, c.Seed)
+	}
 	if c.given() {
 		if len(c.Scenario) > 0 {
 			return nil, fmt.Errorf("--scenario is of the list; leave it out to play a mix of your own")
