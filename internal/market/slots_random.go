@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // RandomSlotScenarios draws scenarios from all that the list is a sample of: 2 to 4 models, loads of 5 to 60 s, budgets of 30
