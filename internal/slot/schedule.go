@@ -41,7 +41,7 @@ func (st *state) grant(p *place, guests bool) {
 		r.place, r.run, r.granted = p, p.run, st.now
 		p.inflight++
 		p.served++
-		p.fared(true)
+		st.fared(p, true)
 		st.effects = append(st.effects, effect{kind: fxGrant, slot: p.index, id: r.id, run: p.run})
 	}
 }
@@ -50,7 +50,7 @@ func (st *state) grant(p *place, guests bool) {
 func (st *state) expire(until, now time.Time) {
 	for _, p := range st.slots {
 		for p.waiting > 0 && !p.due.After(until) {
-			p.fared(false)
+			st.fared(p, false)
 			st.refuse(p.deadlines.seats[0].r, st.late(p, now))
 		}
 	}
@@ -262,7 +262,7 @@ func (st *state) before(p, q *place) bool {
 	case p.gaveWay != q.gaveWay:
 		return q.gaveWay
 	}
-	a, b := p.lastStart(st.now), q.lastStart(st.now)
+	a, b := st.lastStart(p), st.lastStart(q)
 	if a.Equal(b) {
 		return p.waiting > q.waiting
 	}

@@ -116,7 +116,7 @@ func (st *state) leave(ev event) {
 	switch r.run {
 	case 0:
 		p.take(r)
-		p.fared(false)
+		st.fared(p, false)
 	case p.run:
 		if ev.kind == evReleased && !r.brief {
 			p.service.add(ev.now.Sub(r.granted))

@@ -17,29 +17,43 @@ const lookedAt = 64
 type rota struct {
 	poll
 	awaited  []*request // what its drain waits for
-	missed   float64    // part of the latest requests that left unserved
+	left     pace       // requests that were served or lost
+	forgone  pace       // requests that were lost
 	choosers timeline   // of those who asked for it and could be served by somebody else
 }
 
 // turnEnds is when a ready slot begins to drain because r is waited for, as things stand.
 func (st *state) turnEnds(p, r *place, now time.Time) time.Time {
 	since := later(p.readyAt, r.demandedAt()) // from then on r waits for p alone
+	more := st.catchUp(p)
+	due := p.first != nil && p.first.asked.Before(since.Add(st.turn+more)) // the turn is for somebody who waits
+	lost := st.lost(p, r, now)
 	end := since.Add(st.turn)
 	switch {
 	case p.idle():
-		end = earlier(end, p.quiet(st.waitingFor(p)))
-	case p.first != nil && p.first.asked.Before(since):
-		end = later(end, p.readyAt.Add(paysOff*p.loading.P50()))
+		quiet := p.idleAt // it is seldom asked for
+		if p.sought(now) {
+			quiet = p.quiet(st.waitingFor(p))
+		}
+		end = later(earlier(end, quiet), p.readyAt.Add(more))
+	case due:
+		end = later(end, p.readyAt.Add(paysOff*p.loading.P50()+more))
 	case p.sought(now):
 		end = later(end, p.readyAt.Add(outweighs*p.loading.P50())) // there and back again
 	}
-	if at, ok := st.lastCall(p, now); ok {
+	if at, ok := st.lastCall(p, now, due && lost, p.readyAt.Add(more)); ok {
 		end = earlier(end, at)
 	}
-	if st.lost(p, r, now) {
-		end = later(end, p.readyAt.Add(p.loading.P50()))
+	if lost {
+		end = later(end, p.readyAt.Add(st.rent(p)+more))
 	}
 	return later(end, p.readyAt.Add(st.minResident))
+}
+
+// rent is what one turn costs of those that are asked for now: their loads, divided equally.
+func (st *state) rent(p *place) time.Duration {
+	sum, n := st.round(p)
+	return sum / time.Duration(n)
 }
 
 // sought says whether p is asked for at least once in the time of the two loads that it costs to leave and come back.
@@ -100,18 +114,29 @@ func (st *state) waitingFor(p *place) (n int) {
 	return n
 }
 
-// lastCall is when p has to begin to leave at the latest so that all those who wait elsewhere, and whose time allows it,
-// are served in time; false = there is nobody like that.
-func (st *state) lastCall(p *place, now time.Time) (at time.Time, ok bool) {
+// lastCall is when p has to begin to leave at the latest so that all those who wait elsewhere, and may still be served in
+// time, are; false = there is nobody like that. It is not before least for the sake of a slot that has not fared worse than p,
+// and keeps says that it is not at all: then as many would be lost here.
+func (st *state) lastCall(p *place, now time.Time, keeps bool, least time.Time) (at time.Time, ok bool) {
+	least = later(least, now)
 	for _, o := range st.slots {
 		if o.first == nil || !st.inWay(p, o) {
 			continue
 		}
-		takes := p.clears() + o.loading.P95()
-		if d, some := o.dueAfter(now.Add(takes)); some {
-			if d = d.Add(-takes); !ok || d.Before(at) {
-				at, ok = d, true
-			}
+		worse := (keeps || least.After(now)) && st.lag(o) > st.lag(p)+fairly
+		if keeps && !worse {
+			continue
+		}
+		clears := p.clears()
+		d, some := o.dueAfter(now.Add(clears + o.loading.Min()))
+		if !some {
+			continue
+		}
+		if d = d.Add(-clears - o.loading.P95()); !worse {
+			d = later(d, least)
+		}
+		if !ok || d.Before(at) {
+			at, ok = d, true
 		}
 	}
 	return at, ok
@@ -150,27 +175,8 @@ func (st *state) lost(p, r *place, now time.Time) bool {
 	return p.due.Before(now.Add(back))
 }
 
-// lastStart is when a load of p has to begin so that its oldest request is served in time. Of those for which that is over,
-// which are lost in any case, the one that has been away longest comes first. A slot of which requests have been lost lately
-// comes as much earlier: if half of them were, by half of the time that they may wait.
-func (p *place) lastStart(now time.Time) time.Time {
-	t := p.demandedBy().Add(-p.load())
-	if t.Before(now) {
-		t = p.since.Add(-longAgo)
-	}
-	return t.Add(-time.Duration(p.missed * float64(p.Wait)))
+// lastStart is when a load of p has to begin so that its oldest request is served in time. One of which more requests were
+// lost lately than of others comes earlier.
+func (st *state) lastStart(p *place) time.Time {
+	return p.demandedBy().Add(-p.load() - time.Duration(sooner*st.lag(p)*float64(p.Wait)))
 }
-
-// longAgo is longer than any budget.
-const longAgo = 24 * time.Hour
-
-// fared notes whether a request for p was served. One counts as much as missedOf that came long after it.
-func (p *place) fared(served bool) {
-	p.missed -= p.missed / missedOf
-	if !served {
-		p.missed += 1.0 / missedOf
-	}
-}
-
-// missedOf is of about how many of the latest requests it is known what part left unserved.
-const missedOf = 64
