@@ -16,7 +16,8 @@ import (
 //   - Whoever came before it was ready at r is let in before it is left, at least until r + 10 loads; unless somebody who waits
 //     for the other model would then be late.
 //   - Let somebody wait for the other model since a. The engine is left by max(a, r) + turn or, if that is later,
-//     by r + minResident or r + 2 loads; but not before nobody waits any more who came before max(a, r), or by r + 10 loads.
+//     by r + minResident or r + 2 loads; but not before nobody waits any more who came before max(a, r) + turn, or by
+//     r + 10 loads. Nothing has to be made good to a model of which no request is lost.
 //     While nobody uses it and nobody asks for it, it is left a load after it was last used, if that is earlier than
 //     max(a, r) + turn, or by r + minResident.
 //
@@ -168,7 +169,10 @@ func (t *turns) letIn(m *promised, list []visit, first, last, asked time.Duratio
 	t.done, t.gone = append(t.done[:0], first), append(t.gone[:0], last)
 	t.early.free(m.places, first)
 	t.tardy.free(m.places, last)
-	since := max(last, asked)
+	since := never
+	if asked != never {
+		since = max(last, asked) + t.turn
+	}
 	for i, r := range list {
 		in, late, end := t.early.take(r), t.tardy.take(r), t.end[i]
 		if in > r.at+t.budget || n < i && in > t.gone[n] {

@@ -154,7 +154,7 @@ func (e *player) must(r *premises, m *promised, ready, now, asked time.Duration)
 	switch base := max(since+e.turn, ready+e.minResident, ready+returnLoads*m.least); {
 	case len(r.until) == 0 && !r.waits(now):
 		return max(min(since+e.turn, max(since, r.used+m.least)), ready+e.minResident)
-	case r.waits(now) && r.list[r.n].at < since:
+	case r.waits(now) && r.list[r.n].at < since+e.turn:
 		return max(base, ready+turnLoads*m.least)
 	default:
 		return base

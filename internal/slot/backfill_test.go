@@ -80,10 +80,13 @@ func TestViewOfTurns(t *testing.T) {
 
 // TestNextTurn is about whose turn comes next.
 func TestNextTurn(t *testing.T) {
-	at := func(deadline, load, away time.Duration, missed float64) *place {
-		p := &place{Slot: &hearth.Slot{Wait: 100 * time.Second}, since: t0.Add(-away), first: &request{deadline: t0.Add(deadline)}}
+	at := func(deadline, load time.Duration, lost int) *place {
+		p := &place{Slot: &hearth.Slot{Wait: 100 * time.Second}, on: 1, first: &request{deadline: t0.Add(deadline)}}
 		p.loading.add(load)
-		p.missed = missed
+		st := &state{now: t0, slots: []*place{p}}
+		for i := range 100 {
+			st.fared(p, i >= lost)
+		}
 		return p
 	}
 	const s = time.Second
@@ -91,14 +94,14 @@ func TestNextTurn(t *testing.T) {
 		name string
 		a, b *place // a comes first
 	}{
-		{"the earlier deadline", at(50*s, s, 0, 0), at(51*s, s, 0, 0)},
-		{"the longer load of two with the same", at(50*s, 9*s, 0, 0), at(50*s, s, 0, 0)},
-		{"of two that are lost anyway, who has been away longer", at(5*s, 9*s, 60*s, 0), at(4*s, 9*s, 50*s, 0)},
-		{"who is lost anyway has waited longest", at(5*s, 9*s, 0, 0), at(20*s, 9*s, 50*s, 0)},
-		{"of whom requests were lost lately", at(60*s, s, 0, 0.2), at(50*s, s, 0, 0)},
+		{"the earlier deadline", at(50*s, s, 0), at(51*s, s, 0)},
+		{"the longer load of two with the same", at(50*s, 9*s, 0), at(50*s, s, 0)},
+		{"also if it is lost anyway", at(5*s, 9*s, 50), at(20*s, 9*s, 50)},
+		{"of whom more requests were lost lately", at(60*s, s, 20), at(50*s, s, 0)},
+		{"all the same if that would have been but few", at(60*s, s, 1), at(70*s, s, 0)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			st := &state{now: t0}
+			st := &state{now: t0, slots: []*place{tt.a, tt.b}, room: room{exclusive: true, limited: 1}}
 			if !st.before(tt.a, tt.b) || st.before(tt.b, tt.a) {
 				t.Errorf("a before b: %v, b before a: %v", st.before(tt.a, tt.b), st.before(tt.b, tt.a))
 			}

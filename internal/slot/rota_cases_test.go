@@ -67,6 +67,20 @@ var rotaCases = []stepCase{
 		       19s stop a
 		       20s start b`,
 	}, {
+		name: "one that is seldom asked for is left at once for somebody who might be too late",
+		play: `ask a 1 1h
+		       pass 6s
+		       ready a
+		       pass 10s
+		       release 1
+		       ask b 2 5s
+		       pass 4s
+		       ended a`,
+		want: `0s start a
+		       6s grant 1
+		       16s stop a
+		       20s start b`,
+	}, {
 		name: "who waits in vain and has somebody else to go to is sent on at once, and its vote loads an empty card",
 		play: `ask a 1 1h
 		       pass 20s

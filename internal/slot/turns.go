@@ -31,9 +31,9 @@ func (st *state) turnEnds(p, r *place, now time.Time) time.Time {
 	end := since.Add(st.turn)
 	switch {
 	case p.idle():
-		quiet := p.idleAt // it is seldom asked for
-		if p.sought(now) {
-			quiet = p.quiet(st.waitingFor(p))
+		quiet := p.quiet(st.waitingFor(p))
+		if !p.sought(now) && r.first != nil && r.due.Before(quiet.Add(p.clears()+r.loading.P95())) {
+			quiet = p.idleAt // it is seldom asked for, and who waits might be too late after that
 		}
 		end = later(earlier(end, quiet), p.readyAt.Add(more))
 	case due:
@@ -114,7 +114,7 @@ func (st *state) waitingFor(p *place) (n int) {
 	return n
 }
 
-// lastCall is when p has to begin to leave at the latest so that all those who wait elsewhere, and may still be served in
+// lastCall is when p has to begin to leave at the latest so that all those who wait elsewhere, and are likely to be served in
 // time, are; false = there is nobody like that. It is not before least for the sake of a slot that has not fared worse than p,
 // and keeps says that it is not at all: then as many would be lost here.
 func (st *state) lastCall(p *place, now time.Time, keeps bool, least time.Time) (at time.Time, ok bool) {
@@ -128,7 +128,7 @@ func (st *state) lastCall(p *place, now time.Time, keeps bool, least time.Time) 
 			continue
 		}
 		clears := p.clears()
-		d, some := o.dueAfter(now.Add(clears + o.loading.Min()))
+		d, some := o.dueAfter(now.Add(clears + o.loading.P50()))
 		if !some {
 			continue
 		}
