@@ -29,6 +29,7 @@ func TestSimulateSlots_Mistakes(t *testing.T) {
 		args []string
 		want string
 	}{
+		{"random scenarios that are too many", []string{"--random", "10001"}, "--random: between 1 and 10000, not 10001"},
 		{"no models", []string{"--models", "0"}, `--models: a number from 1 to 16 or shares as in 70/30, not "0"`},
 		{"too many models", []string{"--models", "17"}, "--models: a number from 1 to 16"},
 		{"models that are no number", []string{"--models", "two"}, `not "two"`},
