@@ -7,9 +7,6 @@ import (
 // short says by how much a promise may not be kept in a scenario of the list, where it is not; docs/slots.md shows these.
 var short = map[string]float64{
 	"50:50-burst8-30-load15s-budget60s-alone-keys4: loads, against the bound": 1,
-	// The dearest and rarest model pays for the others' loads, and a rare one among four for what keeps the GPU busy.
-	"70:20:10-poisson-30-load5:15:60s-budget120s-alone-keys4: worst model served within budget": 0.03,
-	"40:30:20:10-burst8-30-load5s-budget30s-alone-keys4: worst model served within budget":      0.08,
 }
 
 // TestSlotGates holds what is promised of every scenario of the list: with -full in many runs; else in two, whose means
