@@ -41,7 +41,7 @@ external_limit: {amount: 12.5, reset: weekly}
 	}
 	want := relay.Options{
 		HeaderPrefix: "X-Acme", IDPrefix: "acme-", MaxBody: 1 << 20, MaxBodyTotal: 2 << 20, Zone: zone,
-		MaxAttempts: 3, EarlyHeaders: 20 * time.Second, KeepAlive: 7 * time.Second, LastResort: true, ExternalLimit: ledger.Budget{Amount: 12_500_000_000, Reset: hearth.Weekly},
+		MaxAttempts: 3, EarlyHeaders: 20 * time.Second, KeepAlive: 7 * time.Second, LastResort: true, ByCost: true, ExternalLimit: ledger.Budget{Amount: 12_500_000_000, Reset: hearth.Weekly},
 	}
 	same := cmp.Comparer(func(a, b *time.Location) bool { return a.String() == b.String() })
 	if d := cmp.Diff(want, got, same); d != "" {

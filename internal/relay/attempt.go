@@ -107,7 +107,7 @@ func (o *outcome) ended() time.Time {
 // paced says whether the caller took a stream so slowly that it says nothing of how fast the endpoint is: what is not
 // read ahead comes at the caller's pace.
 func (o *outcome) paced() bool {
-	const noise, part = 50 * time.Millisecond, 10
+	const noise, part = 250 * time.Millisecond, 10
 	s := o.stream
 	return s != nil && s.Waited > max(noise, s.LastAt.Sub(s.FirstAt)/part)
 }

@@ -102,10 +102,10 @@ func TestPaced(t *testing.T) {
 		waited, took time.Duration
 		paced        bool
 	}{
-		"a caller who keeps up":   {40 * time.Millisecond, 100 * time.Millisecond, false},
-		"a long answer":           {400 * time.Millisecond, 10 * time.Second, false},
+		"a caller who keeps up":   {240 * time.Millisecond, 300 * time.Millisecond, false},
+		"a long answer":           {900 * time.Millisecond, 10 * time.Second, false},
 		"a slow caller":           {2 * time.Second, 10 * time.Second, true},
-		"a slow caller, in short": {60 * time.Millisecond, 100 * time.Millisecond, true},
+		"a slow caller, in short": {300 * time.Millisecond, 400 * time.Millisecond, true},
 	} {
 		x, o := &exchange{}, &outcome{stream: &upstream.Stream{FirstAt: first, LastAt: first.Add(c.took), Waited: c.waited}}
 		o.stream.Usage = hearth.Usage{PromptTokens: 10, CompletionTokens: 10, Reported: true}
