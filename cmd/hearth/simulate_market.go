@@ -15,15 +15,16 @@ import (
 )
 
 type simulateMarketCmd struct {
-	Suite      string   `enum:"tuning,reporting" default:"reporting" help:"Which half of the scenarios is played, unless files are given: tuning or reporting (default: ${default})."`
+	Suite      string   `enum:"tuning,reporting,random" default:"reporting" help:"Which scenarios are played, unless files are given: the tuning half, the reporting half, or random ones (default: ${default})."`
+	Scenarios  int      `default:"40" placeholder:"N" help:"How many scenarios the suite random has (default: ${default}). They are drawn with the first seed."`
 	Scenario   []string `placeholder:"NAME" help:"Play only the scenarios whose name this is; * stands for anything. May be repeated."`
 	List       bool     `help:"Print the names of the scenarios and do nothing else."`
 	Market     string   `placeholder:"FILE" help:"Play a market of your own: CSV with name, input price, output price, cache price, TTFT p50, tok/s p50, uptime."`
 	Workload   string   `placeholder:"FILE" help:"Play requests of your own: CSV with seconds, input tokens, output tokens, session, shared-prefix tokens."`
 	Policy     []string `placeholder:"POLICY" help:"Policies to play, separated by commas (default: routing-cost,inverse-square,price-cooldown)."`
 	Seed       []uint64 `placeholder:"N" help:"Seeds to play with, separated by commas (default: 1,2,3)."`
-	Kappa      float64  `placeholder:"X" help:"Value of time of routing-cost in every comparison (default: 0.85, and 0.1 against price-cooldown)."`
-	MaxPremium float64  `placeholder:"PART" help:"Ceiling of routing-cost over the mix by price alone, as 0.05 (default: none)."`
+	Kappa      float64  `placeholder:"X" help:"Value of time of routing-cost in every comparison (default: 0.75, and 0.1 against price-cooldown)."`
+	MaxPremium *float64 `placeholder:"PART" help:"Ceiling of routing-cost over the mix by price alone, as 0.05 (default: 0.11; 0 is none)."`
 	JSON       bool     `name:"json" xor:"form" help:"Print JSON."`
 	Markdown   bool     `xor:"form" help:"Print tables in Markdown."`
 	HTML       string   `name:"html" placeholder:"FILE" help:"Write a page with charts into FILE."`
@@ -32,8 +33,11 @@ type simulateMarketCmd struct {
 	replayFlags `embed:"" group:"A day of your own, instead of a market"`
 }
 
-// maxSeeds bounds the seeds of one call.
-const maxSeeds = 1000
+// Bounds of one call.
+const (
+	maxSeeds     = 1000
+	maxScenarios = 10_000
+)
 
 // Help is the long help of the command.
 func (simulateMarketCmd) Help() string {
@@ -47,6 +51,7 @@ who gets them. The same requests meet the same providers under other policies:
   least-latency, p2c-ewma, prequal, random
 
   hearth simulate --suite reporting --json
+  hearth simulate --suite random --scenarios 40 --seed 7
   hearth simulate --market m.csv --workload w.csv --policy routing-cost,price,inverse-square
 
 A market file has a line for each provider: name, input price, output price, cache price ($ per 1,000,000 tokens), TTFT p50 (seconds),
@@ -116,15 +121,23 @@ func (c *simulateMarketCmd) plan() (*market.Plan, error) {
 	if c.Kappa != 0 && !(c.Kappa > 0 && c.Kappa <= 100) {
 		return nil, fmt.Errorf("--kappa: over 0 and at most 100, not %g", c.Kappa)
 	}
-	if !(c.MaxPremium >= 0 && c.MaxPremium <= 100) {
-		return nil, fmt.Errorf("--max-premium: a part such as 0.05, not %g", c.MaxPremium)
+	p.Kappa = c.Kappa
+	if part := c.MaxPremium; part != nil {
+		if !(*part >= 0 && *part <= 100) {
+			return nil, fmt.Errorf("--max-premium: a part such as 0.05, not %g", *part)
+		}
+		if p.MaxPremium = *part; *part == 0 {
+			p.MaxPremium = -1
+		}
 	}
-	p.Kappa, p.MaxPremium = c.Kappa, c.MaxPremium
 	if len(p.Seeds) == 0 {
 		p.Seeds = []uint64{1, 2, 3}
 	}
 	if len(p.Seeds) > maxSeeds {
 		return nil, fmt.Errorf("--seed: at most %d, not %d", maxSeeds, len(p.Seeds))
+	}
+	if c.Scenarios < 1 || c.Scenarios > maxScenarios {
+		return nil, fmt.Errorf("--scenarios: between 1 and %d, not %d", maxScenarios, c.Scenarios)
 	}
 	if len(p.Policies) == 0 {
 		p.Policies = []string{market.RoutingCost, market.InverseSquare, market.PriceCooldown}
@@ -140,7 +153,7 @@ func (c *simulateMarketCmd) plan() (*market.Plan, error) {
 	}
 	c.versus(p)
 	var err error
-	p.Scenarios, err = c.scenarios()
+	p.Scenarios, err = c.scenarios(p.Seeds[0])
 	return p, err
 }
 
@@ -162,9 +175,13 @@ func (c *simulateMarketCmd) versus(p *market.Plan) {
 	}
 }
 
-func (c *simulateMarketCmd) scenarios() ([]market.Scenario, error) {
+func (c *simulateMarketCmd) scenarios(seed uint64) ([]market.Scenario, error) {
 	if c.Market == "" && c.Workload == "" {
-		return matching(market.Scenarios(c.Suite), c.Scenario, func(s *market.Scenario) string { return s.Name })
+		list := market.Scenarios(c.Suite)
+		if c.Suite == market.Fresh {
+			list = market.Drawn(seed, c.Scenarios)
+		}
+		return matching(list, c.Scenario, func(s *market.Scenario) string { return s.Name })
 	}
 	if len(c.Scenario) > 0 {
 		return nil, fmt.Errorf("--scenario is of a suite; leave it out to play files of your own")

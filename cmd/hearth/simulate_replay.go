@@ -52,7 +52,7 @@ func (c *simulateMarketCmd) misplaced() error {
 	}
 	for name, is := range map[string]bool{
 		"--suite": c.Suite != "reporting", "--scenario": len(c.Scenario) > 0, "--list": c.List, "--market": c.Market != "", "--workload": c.Workload != "",
-		"--seed": len(c.Seed) > 0, "--kappa": c.Kappa != 0, "--max-premium": c.MaxPremium != 0, "--markdown": c.Markdown, "--gates": c.Gates, "--html": c.HTML != "",
+		"--seed": len(c.Seed) > 0, "--kappa": c.Kappa != 0, "--max-premium": c.MaxPremium != nil, "--markdown": c.Markdown, "--gates": c.Gates, "--html": c.HTML != "",
 	} {
 		if is {
 			hint := ""

@@ -18,16 +18,22 @@ func routingOptions(cfg *config.Config) routing.Options {
 		Kappa: r.Kappa.InexactFloat64(), MaxPremium: r.MaxPremium.InexactFloat64(), TimeValue: r.TimeValue.InexactFloat64(), Explore: r.Explore.InexactFloat64(),
 		Kappas: map[string]float64{}, MaxPremiums: map[string]float64{},
 	}
-	if o.Explore == 0 {
-		o.Explore = -1
+	none := func(v *float64) {
+		if *v == 0 {
+			*v = -1
+		}
 	}
+	none(&o.Explore)
+	none(&o.MaxPremium)
 	for i := range cfg.Models {
 		m := &cfg.Models[i]
 		if m.Kappa != nil {
 			o.Kappas[m.ID] = m.Kappa.InexactFloat64()
 		}
 		if m.MaxPremium != nil {
-			o.MaxPremiums[m.ID] = m.MaxPremium.InexactFloat64()
+			own := m.MaxPremium.InexactFloat64()
+			none(&own)
+			o.MaxPremiums[m.ID] = own
 		}
 	}
 	return o

@@ -243,11 +243,12 @@ type Routing struct {
 	// broken tool calls as they are measured; those near the lowest share the traffic. price: what the request is expected to
 	// cost, the cheapest first.
 	By string `yaml:"by" default:"cost" enum:"cost price"`
-	// Kappa is the value of time: at a model's typical endpoint, waiting for an answer costs that part of its price. 1 is
+	// Kappa is the value of time: at a fast endpoint of the model, waiting for an answer costs that part of its price. 1 is
 	// for people who wait, 0.05 for work in the background.
-	Kappa decimal.Decimal `yaml:"kappa" default:"0.85" min:"0.001" max:"100" example:"1"`
+	Kappa decimal.Decimal `yaml:"kappa" default:"0.75" min:"0.001" max:"100" example:"1"`
 	// MaxPremium bounds what the requests of a model may cost over a mix of its endpoints by price alone; 0% is no bound.
-	MaxPremium Margin `yaml:"max_premium" default:"0%" min:"0%" max:"10000%" example:"10%"`
+	// Requests of keys with a kappa of their own are not bound by it.
+	MaxPremium Margin `yaml:"max_premium" default:"11%" min:"0%" max:"10000%" example:"10%"`
 	// TimeValue is what an hour of waiting costs, in the billing currency, where the typical price is 0.
 	TimeValue decimal.Decimal `yaml:"time_value" default:"0.36" min:"0.000001" max:"1000000000" example:"500"`
 	// Explore is the part of a model's requests that goes to endpoints that were not tried for long, so that improvements are

@@ -19,7 +19,8 @@ type Plan struct {
 	Scenarios []Scenario
 	Policies  []string
 	Seeds     []uint64
-	// Kappa is the value of time of routing-cost, MaxPremium its ceiling over the mix by price; 0 = as by default.
+	// Kappa is the value of time of routing-cost, MaxPremium its ceiling over the mix by price; 0 = as by default,
+	// a negative ceiling = none.
 	Kappa, MaxPremium float64
 	// Versus says with which policy, of those played, others are compared.
 	Versus map[string]string
@@ -179,7 +180,7 @@ func (s *Played) look(of *Scenario, seed uint64) {
 	_, out := means(w.arrivals)
 	capacity := 0.0
 	for _, p := range w.places {
-		rate := p.room / (p.TTFT + out/p.TPS)
+		rate := p.room / (p.TTFT*fullWait + out/p.TPS*fullDecode)
 		if p.bucket > 0 {
 			rate = min(rate, p.bucket)
 		}

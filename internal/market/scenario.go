@@ -72,7 +72,7 @@ func (s *Scenario) arrange(w *bazaar, list []Listing) {
 		}
 		l, t := &list[0], w.places[0].truth
 		l.In, l.Out, l.Cache, l.Uptime = cheapest(list)*0.5, cheapest(list)*1.5, cheapest(list)*0.1, 0.9
-		t.Listing, t.room, t.queue, t.errors = *l, max(t.room, 1.5*total), int(0.1*total), 0.06
+		t.Listing, t.room, t.queue, t.bucket, t.errors = *l, max(t.room, 1.5*total), int(0.1*total), 0, 0.06
 	}
 	if s.Newcomer && len(list) > 1 {
 		w.known = len(list) - 1

@@ -1,18 +1,19 @@
 package market
 
-// Scenarios of the two halves. Constants are chosen on the tuning half; what is claimed is measured on the reporting half,
-// on which nothing is ever tuned.
-func Scenarios(half string) []Scenario {
-	if half == Tuning {
+// Scenarios of a suite. Constants are chosen on the tuning half; what is claimed is measured on the reporting half, on which
+// nothing is ever tuned. Those of other suites are drawn, with Drawn.
+func Scenarios(suite string) []Scenario {
+	if suite == Tuning {
 		return tuning()
 	}
 	return reporting()
 }
 
-// The halves.
+// The suites.
 const (
 	Tuning    = "tuning"
 	Reporting = "reporting"
+	Fresh     = "random"
 )
 
 func tuning() []Scenario {

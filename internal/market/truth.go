@@ -19,6 +19,8 @@ const (
 	squeezePerHour = 0.25
 	toolsPerHour   = 0.08
 
+	fullWait, fullDecode = 2.5, 1.8 // how much longer the first token and the others take when all of the room is taken
+
 	leastErrors   = 0.001
 	scattered     = 0.3 // share of the downtime that is single errors; the rest comes in episodes
 	meanEpisode   = 0.35*210 + 0.25*150 + 0.4*720*0.35
@@ -152,7 +154,7 @@ func (t *truth) slowness(now float64) float64 {
 func (t *truth) first(c chance, q *try, uncached int, load, now float64) float64 {
 	base := t.fixed*logNormal(0.45, c.normal(q.request, q.endpoint, q.number, forFixed)) +
 		float64(uncached)/t.prefill*logNormal(0.2, c.normal(q.request, q.endpoint, q.number, forPrefill))
-	d := base * (1 + 1.5*load*load*load + t.others(now)) * t.slowness(now)
+	d := base * (1 + (fullWait-1)*load*load*load + t.others(now)) * t.slowness(now)
 	if c.at(q.request, q.endpoint, q.number, forTail) < 0.01 {
 		d += 4 * logNormal(0.6, c.normal(q.request, q.endpoint, q.number, forTailSize))
 	}
@@ -161,7 +163,7 @@ func (t *truth) first(c chance, q *try, uncached int, load, now float64) float64
 
 // speed is how many tokens a second it makes after the first.
 func (t *truth) speed(c chance, q *try, load, now float64) float64 {
-	return t.TPS * logNormal(0.28, c.normal(q.request, q.endpoint, q.number, forSpeed)) / (1 + 0.8*load*load + 0.6*t.others(now)) / t.slowness(now)
+	return t.TPS * logNormal(0.28, c.normal(q.request, q.endpoint, q.number, forSpeed)) / (1 + (fullDecode-1)*load*load + 0.6*t.others(now)) / t.slowness(now)
 }
 
 // fault is how a try fails.

@@ -8,12 +8,13 @@ import (
 )
 
 const (
-	stickWithin = 1.03 // times the lowest cost
-	band        = 0.08 // over the lowest cost: endpoints within share most of the traffic
-	beyond      = 0.04 // the share falls by e with each so much beyond the band
-	negligible  = 0.6  // over the lowest cost: no share is left
-	crowded     = 0.7  // of the cap, from which on the share falls
-	tierUsual   = 40   // candidates of a tier that cost no allocation
+	stickWithin  = 1.03 // times the lowest cost
+	band         = 0.08 // over the lowest cost: endpoints within share most of the traffic
+	beyond       = 0.04 // the share falls by e with each so much beyond the band
+	negligible   = 0.6  // over the lowest cost: no share is left
+	crowded      = 0.7  // of the cap, from which on the share falls
+	answerWeight = 3.0  // prompt tokens that a token of an answer costs, as a rule
+	tierUsual    = 40   // candidates of a tier that cost no allocation
 )
 
 // class is how good a candidate is before cost is looked at.
@@ -155,9 +156,7 @@ func (r *Router) weigh(tier []hearth.Candidate, k *market, s *scene) {
 		switch o.class {
 		case usable:
 			o.w = row.ramp
-			if load := n * row.perCap; load > crowded {
-				o.w *= (1 - load) * (1 / (1 - crowded))
-			}
+			o.w *= room(n * row.perCap)
 			if o.r < lowest {
 				lowest = o.r
 			}
@@ -183,6 +182,14 @@ func (s *scene) share(opts []option) {
 			s.sum += o.w
 		}
 	}
+}
+
+// room is what part of its share an endpoint gets at a load of its cap.
+func room(load float64) float64 {
+	if load <= crowded {
+		return 1
+	}
+	return (1 - load) * (1 / (1 - crowded))
 }
 
 // worth is the weight of a cost that is so much above the lowest, as a part of that.
@@ -294,10 +301,16 @@ func (s *scene) overdue(a *Ask) (found *option, why Reason, odds float64) {
 			found, most = o, waits
 		}
 	}
-	if found == nil {
-		odds = 0
+	if found == nil || why == Explore && !math.IsInf(most, 1) && s.large() {
+		return nil, "", 0
 	}
 	return found, why, odds
+}
+
+// large says whether a request is too dear to be spent on knowing: there will be smaller ones, unless the budget has piled up.
+func (s *scene) large() bool {
+	size := func(in, out float64) float64 { return in + answerWeight*out }
+	return s.v.explore < exploreAny*s.v.probe && size(s.q.in, s.q.out) > exploreSmall*size(s.v.in, s.v.out)
 }
 
 func (s *scene) present(e *end) bool {

@@ -3,7 +3,7 @@ package routing
 // Weights of the routing cost.
 const (
 	firstWeight  = 4.0 // a second before the first token counts that often
-	errorPenalty = 2.0 // answers' worth, of a failed try
+	errorPenalty = 1.0 // answers' worth, of a failed try, besides the time that it takes
 	limitPenalty = 0.3 // answers' worth, of a 429
 	limitOften   = 0.05
 	queueWeight  = 4.0 // a queued request also holds up those behind it

@@ -43,18 +43,16 @@ const exampleIn, exampleOut = 2000.0, 500.0
 // exampleView is what a router knows of the shops when it has measured them for long.
 func exampleView(kappa float64) (*view, query) {
 	v := &view{in: exampleIn, out: exampleOut, perToken: perToken(exampleIn), real: 1, kappa: kappa}
-	var ttft, decode []float64
 	for _, s := range shops {
 		r := row{
 			lists: []list{{above: -1, prompt: s.in / 1e6, cached: s.in / 1e6, completion: s.out / 1e6}}, adjust: 1,
-			levels: levels{ttft: s.ttft, decode: 1 / s.speed}, knee: math.Inf(1), cap: math.Inf(1), errors: s.errors, ramp: 1,
+			levels: levels{ttft: s.ttft, slowTTFT: s.ttft, decode: 1 / s.speed, slowDecode: 1 / s.speed}, knee: math.Inf(1), cap: math.Inf(1), errors: s.errors, ramp: 1,
 		}
 		r.usual()
 		v.rows = append(v.rows, r)
-		ttft, decode = append(ttft, s.ttft), append(decode, 1/s.speed)
 	}
 	q := query{in: exampleIn, out: exampleOut, kappa: kappa}
-	v.value(&Options{}, typical{ttft: median(ttft, 0), decode: median(decode, 0), out: exampleOut}, q)
+	v.value(&Options{}, q)
 	for i := range v.rows {
 		v.rows[i].fails(&estimate{}, v)
 	}
@@ -91,7 +89,7 @@ func example() string {
 	var b strings.Builder
 	t, v := exampleTier(defaultKappa)
 	second := v.kappa * v.lambda
-	fmt.Fprintf(&b, "Half of the providers charge more than $%.3f for 1,000 answers, and half take longer than %.1f s for one. (What is really paid in\n", 1000*v.unit, v.unit/v.lambda)
+	fmt.Fprintf(&b, "Half of the providers charge more than $%.3f for 1,000 answers, and the fastest tenth of them takes %.1f s for one. (What is really paid in\n", 1000*v.unit, v.unit/v.lambda)
 	fmt.Fprintf(&b, "a mix by price bounds it, where that is less than half of it; here it is not.) So at the default `kappa` of %g a second after the first token is worth\n", v.kappa)
 	fmt.Fprintf(&b, "%g × $%.3f ÷ %.1f = $%.3f for 1,000 answers, which is $%.2f an hour, and one before it %g times that: $%.3f.\n\n", v.kappa, 1000*v.unit, v.unit/v.lambda, 1000*second, 3600*second, firstWeight, 1000*second*firstWeight)
 	b.WriteString("| | price | + wait for the first token | + the rest | + failed tries | = routing cost | over the lowest | share |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n")

@@ -24,7 +24,12 @@ const (
 	startFailTime = 2.0      // seconds that a failed try takes
 	startLimit    = 0.3      // seconds that a 429 takes
 	suspectAfter  = 5.0      // seconds overdue
+	betterTTFT    = 0.5      // of the seconds expected, and less, are a surprise
+	betterErrors  = 0.05     // is a rate of errors at which an answer is a surprise
+	betterFor     = 60.0     // seconds in which it is worth a further try
 	failStep      = 0.1      // weight of the newest in the mean of these
+	failForget    = 0.03     // of the seconds that a failed try took beyond those, with each answer
+	betterKeep    = 3.0      // samples that are left of the slow window at a surprise, when none is fresh
 )
 
 // sums is what was seen at an endpoint, fading with a half-life. Three groups fade on their own: tries, first tokens,
@@ -181,6 +186,8 @@ type estimate struct {
 	Flag      flag    `json:"flag"`
 	Tried     float64 `json:"tried,omitzero"` // when the last try ended, 0 = never
 	Row       int     `json:"row,omitzero"`   // failures since the last answer
+	// Better is when a try last went far better than what is thought of the endpoint, 0 = never: that may be out of date.
+	Better float64 `json:"better,omitzero"`
 }
 
 // seen is one first token.
@@ -201,7 +208,15 @@ func (e *estimate) first(now float64, s seen) {
 		w.Scale += s.scale
 		w.Flight += s.flight
 	}
-	e.TTFTSlope.add(now, s.flight, net/(s.scale*s.level))
+	ratio := net / (s.scale * s.level)
+	if ratio < betterTTFT {
+		e.Better = now
+		if w := &e.Slow; e.Fast.First < 2*betterKeep && w.First > betterKeep {
+			f := betterKeep / w.First
+			w.First, w.TTFT, w.Scale, w.Flight = w.First*f, w.TTFT*f, w.Scale*f, w.Flight*f
+		}
+	}
+	e.TTFTSlope.add(now, s.flight, ratio)
 	e.Limit.accepted(now, s.flight+1)
 	e.Knee.see(now, s.flight, s.ttft-s.level*s.scale, max(s.level, 0.5), e.service(s.level), e.Limit.peak(now))
 }
@@ -238,6 +253,13 @@ func (e *estimate) decoded(now, secs, tokens, total, expected, flight float64) {
 		w.Tokens += tokens
 	}
 	if tokens >= 8 { // shorter answers tell of jitter alone
+		if w := &e.Slow; secs < betterTTFT*tokens*expected {
+			e.Better = now
+			if e.Fast.Answers < 2*betterKeep && w.Answers > betterKeep {
+				f := betterKeep / w.Answers
+				w.Answers, w.Secs, w.Tokens, w.Serve = w.Answers*f, w.Secs*f, w.Tokens*f, w.Serve*f
+			}
+		}
 		e.RestSlope.add(now, flight, secs/tokens/expected)
 	}
 }
@@ -258,6 +280,12 @@ func (e *estimate) tried(now, secs float64, o Outcome) {
 	switch o {
 	case Answered:
 		e.Row = 0
+		if e.FailTime > startFailTime {
+			e.FailTime += failForget * (startFailTime - e.FailTime)
+		}
+		if e.errorRate(0) > betterErrors {
+			e.Better = now
+		}
 	case Failed:
 		e.Row++
 		e.FailTime = step(e.FailTime, secs, startFailTime)

@@ -7,18 +7,21 @@ import (
 
 // premium keeps what a model's requests cost within a bound over a mix of its endpoints by price alone, each with a share
 // of one over the square of its price. The value of time gives way: it falls while the bound is exceeded and rises again,
-// up to what is configured.
+// up to what is configured. Requests with a value of time of their own, such as their key's, are neither bounded nor counted.
 type premium struct {
 	Paid    share   `json:"paid"`             // what requests were expected to cost in the mix, and where they went
 	Kappa   float64 `json:"kappa,omitzero"`   // the value of time in force, 0 = as configured
+	Most    float64 `json:"most,omitzero"`    // what was configured when it last moved
 	Stepped float64 `json:"stepped,omitzero"` // when it last moved
 }
 
 const (
-	premiumHalf  = 416.0 // seconds: ten minutes in the mean
+	// The gain is so low that what is measured, some three minutes late, does not make it swing: at twice the bound it falls
+	// by half in six minutes, at three times the bound in three.
+	premiumHalf  = 120.0 // seconds
 	premiumEvery = 5.0   // seconds between two moves
-	premiumGain  = 0.04
-	premiumLeast = 0.08 // value of time, unless less is configured
+	premiumGain  = 0.01
+	premiumLeast = 0.05 // value of time, unless less is configured
 )
 
 // move is the value of time from now on. most is the configured one, bound the part of the mix's price that may be paid
@@ -31,6 +34,10 @@ func (p *premium) move(now, most, bound float64) float64 {
 	if p.Kappa == 0 {
 		p.Kappa, p.Stepped = most, now
 	}
+	if p.Kappa == p.Most { // nothing held it down
+		p.Kappa = most
+	}
+	p.Most = most
 	if steps := math.Floor((now - p.Stepped) / premiumEvery); steps >= 1 || steps < 0 {
 		p.Stepped = now
 		if p.Paid.fade(now, premiumHalf); p.Paid.Of > 0 {
@@ -42,30 +49,45 @@ func (p *premium) move(now, most, bound float64) float64 {
 	return p.Kappa
 }
 
-// pays notes where a request of the model went. In the mix its session is thought to be warm wherever it goes: had it
-// gone there before, it would be.
+// pays notes where a request of the model went, and what the mix would have paid for it: of the endpoints that would take
+// it now, with a warm cache as often as the mix had sent the session's last request to the same one.
 func (t *Try) pays(q *query, v *view, to *row) {
-	var sum, weights float64
+	var weights, sum, warmer float64
 	at := toNanos(t.sent)
 	for i := range v.rows {
 		r := &v.rows[i]
-		if r.priority != to.priority || r.end.shut.Load() != 0 || at < r.end.cool.Load() && r != to {
-			continue
+		part := 1.0
+		if r != to {
+			if part = r.takes(at); r.priority != to.priority || part == 0 {
+				continue
+			}
 		}
-		p := r.price(q, q.warmAt(r))
+		p := r.price(q, q.in*r.cold)
 		if p <= 0 {
 			return // with something for nothing there is no mix
 		}
-		w := 1 / (p * p)
-		sum, weights = sum+p*w, weights+w
+		w := part / (p * p)
+		weights, sum = weights+w, sum+w*p
+		if q.warm != nil {
+			warmer += w * w * (p - r.price(q, q.warmAt(r)))
+		}
 	}
-	if !(weights > 0) || math.IsInf(weights, 1) {
+	if !(weights > 0) || math.IsInf(weights*weights, 1) {
 		return
 	}
 	m := t.k.model
 	m.mu.Lock()
-	m.premium.Paid.add(t.sent, premiumHalf, sum/weights, to.price(q, q.warmAt(to)))
+	m.premium.Paid.add(t.sent, premiumHalf, (sum-warmer/weights)/weights, to.price(q, q.cached(to)))
 	m.mu.Unlock()
+}
+
+// takes is what part of its share an endpoint would take: less the nearer it is to its cap.
+func (r *row) takes(at int64) float64 {
+	n := float64(max(r.end.flight.Load(), 0))
+	if r.end.shut.Load() != 0 || at < r.end.cool.Load() || n+1 > r.cap {
+		return 0
+	}
+	return room(n * r.perCap)
 }
 
 // warmAt is what the endpoint's cache would hold if the session were warm there.

@@ -17,9 +17,9 @@ func TestPremiumMove(t *testing.T) {
 		now, bound, kappa float64
 	}{
 		{"no bound", over(1), 105, 0, 0.35}, {"nothing was paid yet", &premium{}, 105, 0.05, 0.35}, {"not so soon", over(1), 104.9, 0.05, 0.2},
-		{"far over it: down", over(1), 105, 0.05, 0.2 * math.Exp(-0.08)}, {"at it: stays", over(0.05), 105, 0.05, 0.2}, {"half of it: up", over(0.025), 105, 0.05, 0.2 * math.Exp(0.02)},
-		{"cheaper than the mix: up, no faster than that", over(-0.5), 105, 0.05, 0.2 * math.Exp(0.04)}, {"after a pause as in a minute", over(1), 1e5, 0.05, premiumLeast},
-		{"no more than configured", over(-0.5), 200, 0.05, 0.2 * math.Exp(0.48)}, {"the clock was set back", over(1), 50, 0.05, 0.2 * math.Exp(-0.08)},
+		{"far over it: down", over(1), 105, 0.05, 0.2 * math.Exp(-0.02)}, {"at it: stays", over(0.05), 105, 0.05, 0.2}, {"half of it: up", over(0.025), 105, 0.05, 0.2 * math.Exp(0.005)},
+		{"cheaper than the mix: up, no faster than that", over(-0.5), 105, 0.05, 0.2 * math.Exp(0.01)}, {"after a pause as in a minute", over(1), 1e5, 0.05, 0.2 * math.Exp(-0.24)},
+		{"no more than configured", over(-0.5), 200, 0.05, 0.2 * math.Exp(0.12)}, {"the clock was set back", over(1), 50, 0.05, 0.2 * math.Exp(-0.02)},
 	} {
 		if got := c.p.move(c.now, 0.35, c.bound); !near(got, c.kappa, 1e-9) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.kappa)
@@ -29,7 +29,7 @@ func TestPremiumMove(t *testing.T) {
 		t.Errorf("less than the least is configured: %v", got)
 	}
 	p := over(-0.5)
-	for at := 105.0; at < 400; at += 5 {
+	for at := 105.0; at < 600; at += 5 {
 		p.move(at, 0.35, 0.05)
 	}
 	if p.Kappa != 0.35 {

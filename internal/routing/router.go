@@ -13,12 +13,14 @@ import (
 // Options are the operator's settings. The zero value is the defaults.
 type Options struct {
 	// Kappa is the value of time, without a unit: at a model's typical endpoint waiting costs that part of the typical
-	// price, and the wait for the first token four times as much. 0 = 0.85; 1.5 for people who wait, 0.1 for batches.
+	// price, if it is among the fastest tenth, and the wait for the first token four times as much. 0 = 0.75; 1.5 for
+	// people who wait, 0.1 for batches.
 	Kappa float64
 	// Kappas are those of single models, by their ids.
 	Kappas map[string]float64
 	// MaxPremium bounds what the requests of a model cost over a mix of its endpoints by price alone, as a part of that:
-	// 0.05 = five per cent. The value of time gives way to it. 0 = no bound.
+	// 0.05 = five per cent. The value of time gives way to it, but for requests with one of their own. 0 = 0.11, negative =
+	// no bound.
 	MaxPremium float64
 	// MaxPremiums are those of single models, by their ids.
 	MaxPremiums map[string]float64
@@ -30,8 +32,9 @@ type Options struct {
 }
 
 const (
-	defaultKappa     = 0.85
+	defaultKappa     = 0.75
 	kappaMost        = 100.0
+	defaultPremium   = 0.11
 	defaultTimeValue = 0.36
 	defaultExplore   = 0.03
 )
@@ -43,7 +46,7 @@ func (o *Options) kappa(model string) float64 {
 
 // bound is what a model may cost over the mix, 0 = anything.
 func (o *Options) bound(model string) float64 {
-	return max(cmp.Or(o.MaxPremiums[model], o.MaxPremium), 0)
+	return max(cmp.Or(o.MaxPremiums[model], o.MaxPremium, defaultPremium), 0)
 }
 
 // Router orders the external endpoints of a catalog and learns how they do. It is safe for concurrent use. Without

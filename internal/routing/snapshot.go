@@ -15,7 +15,7 @@ type view struct {
 	perToken float64 // see the function
 	real     float64 // tokens of a prompt per token estimated
 	kappa    float64
-	unit     float64 // what an answer of mean length costs at the median, in the billing currency
+	unit     float64 // what failures are reckoned by: an answer of mean length at the median or, if less, twice what a mix by price pays
 	lambda   float64 // what a second of waiting costs, at a kappa of one
 	explore  float64 // how likely a first attempt is made for the sake of knowing, if there is anything to know
 	probe    float64 // likewise if what is to be known is whether an endpoint has recovered
@@ -39,6 +39,7 @@ type row struct {
 	tries            float64 // per good answer
 	bad              float64 // rate of broken tool calls
 	ramp             float64 // part of its share
+	better           bool    // its last try went better than expected
 	perLimit         float64 // one over the nanoseconds without a try after which it is overdue
 	errors, limits   float64 // rates
 	priority         int
@@ -53,7 +54,10 @@ const (
 	usedFor   = 20 * time.Minute
 
 	exploreSoon  = 60.0  // seconds
-	exploreLate  = 540.0 // seconds, of an endpoint that has no chance: with the wait for a draw it is ten minutes
+	exploreAgain = 8.0   // seconds, of an endpoint whose last try went better than expected
+	exploreSmall = 0.6   // of the mean request: what is larger is not spent on knowing while the budget is below exploreAny
+	exploreAny   = 1.5   // tries
+	exploreLate  = 420.0 // seconds, of an endpoint that has no chance: with the wait for a draw it is ten minutes
 	noChance     = 1.3   // times the lowest cost
 	exploreHaste = 2.0   // the budget is used up that much faster than it grows
 	budgetMost   = 3.0   // tries
@@ -90,7 +94,7 @@ func (r *Router) refresh(k *market, now time.Time) {
 		}
 		v.rows[i].fill(k, i, at, typ, overdue[i])
 	}
-	v.value(&r.opt, typ, mean)
+	v.value(&r.opt, mean)
 	for i := range v.rows {
 		v.rows[i].fails(&k.copies[i], v)
 	}
@@ -172,6 +176,7 @@ func (r *row) fill(k *market, i int, at float64, typ typical, overdue float64) {
 	if kn := e.Knee.value(at); kn > 0 {
 		r.knee, r.perQueued = kn, e.service(r.slowTTFT+typ.out*r.slowDecode)/kn
 	}
+	r.better = e.Better > 0 && at-e.Better < betterFor
 	r.cap = e.Limit.at(at, e.perSecond())
 	r.perCap = 1 / r.cap
 	r.errors, r.limits = e.errorRate(suspects(overdue, r.slowTTFT)), e.limitRate()
@@ -195,7 +200,7 @@ func (e *estimate) adjust() float64 {
 	return min(max(e.Bills.Part/e.Bills.Of, 0.2), 5)
 }
 
-// mixOften bounds what a second is worth by so many times what is paid in a mix by price.
+// mixOften bounds what a second is worth, and what a failure is, by so many times what is paid in a mix by price.
 const mixOften = 2.0
 
 // mixed is the mean price where shares go by the inverse square of prices, which is what is paid by price alone; none if
@@ -215,23 +220,34 @@ func mixed(prices []float64, none float64) float64 {
 }
 
 // value finds what the model's answers cost at the median, and from that what a second is worth: in a market with a few
-// endpoints far cheaper than the median, what is really paid bounds it. Seconds of cheap models are cheap: one kappa does
-// for all. Where answers cost nothing, the operator says what an hour is worth.
-func (v *view) value(o *Options, typ typical, mean query) {
-	prices := make([]float64, len(v.rows))
+// endpoints far cheaper than the median, what is really paid bounds it. A kappa of one gives that much for the time that
+// the fastest tenth of the endpoints takes, for that is what money can buy. Seconds of cheap models are cheap: one kappa
+// does for all. Where answers cost nothing, the operator says what an hour is worth.
+func (v *view) value(o *Options, mean query) {
+	prices, waits := make([]float64, len(v.rows)), make([]float64, len(v.rows))
 	for i := range v.rows {
-		prices[i] = v.rows[i].price(&mean, mean.cached(&v.rows[i]))
+		r := &v.rows[i]
+		prices[i] = r.price(&mean, mean.cached(r))
+		waits[i] = r.slowTTFT + v.out*r.slowDecode
 	}
-	v.unit = median(prices, 0)
-	wait := typ.ttft + v.out*typ.decode
-	if v.unit <= 0 {
+	wait := tenth(waits)
+	if v.unit = median(prices, 0); v.unit <= 0 {
 		hour := o.TimeValue
 		if hour <= 0 {
 			hour = defaultTimeValue
 		}
 		v.unit = hour / 3600 * wait / max(v.kappa, 1e-3)
 	}
-	v.lambda = min(v.unit, mixOften*mixed(prices, v.unit)) / wait
+	v.unit = min(v.unit, mixOften*mixed(prices, v.unit))
+	v.lambda = v.unit / wait
+}
+
+// tenth is what a tenth of xs, of which there is at least one, does not exceed. It sorts xs.
+func tenth(xs []float64) float64 {
+	slices.Sort(xs)
+	at := float64(len(xs)-1) / 10
+	i := int(at)
+	return xs[i] + (xs[min(i+1, len(xs)-1)]-xs[i])*(at-float64(i))
 }
 
 // fails is what failed tries and rate limits add to an answer.
@@ -266,9 +282,13 @@ func (v *view) limits(typ typical, mean query) {
 	for i := range v.rows {
 		r := &v.rows[i]
 		hopeful := r.price(&mean, mean.cached(r)) + v.kappa*v.lambda*(firstWeight*typ.ttft/2+v.out*typ.decode/2)
-		r.perLimit = 1e-9 / exploreSoon
-		if hopeful > noChance*lowest[r.priority] {
+		switch {
+		case hopeful > noChance*lowest[r.priority]:
 			r.perLimit = 1e-9 / exploreLate
+		case r.better:
+			r.perLimit = 1e-9 / exploreAgain
+		default:
+			r.perLimit = 1e-9 / exploreSoon
 		}
 	}
 }

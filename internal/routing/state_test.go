@@ -118,7 +118,7 @@ func TestState_Nonsense(t *testing.T) {
 
 // Every field that holds a time is moved when a state moves to another clock.
 func TestTimesAreComplete(t *testing.T) {
-	words := strings.Fields("at last faded begun until late shut since tried")
+	words := strings.Fields("at last faded begun until late shut since tried better")
 	var count func(reflect.Type) int
 	count = func(typ reflect.Type) int {
 		n := 0

@@ -90,7 +90,7 @@ func (t *Try) expect(a *Ask, why Reason, place int, v *view) {
 	if !t.stream {
 		t.waits += s.q.out * t.decode
 	}
-	if t.k.bound > 0 && why != Retry {
+	if t.k.bound > 0 && why != Retry && a.Kappa == 0 {
 		t.pays(&s.q, v, row)
 	}
 }
