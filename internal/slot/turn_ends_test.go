@@ -53,7 +53,7 @@ func TestTurnEnds(t *testing.T) {
 			}
 			b.push(&request{id: 99, place: b, asked: t0.Add(tt.other.asked), deadline: t0.Add(tt.other.deadline)})
 			st.now = t0.Add(tt.now)
-			if got := st.turnEnds(a, b, st.now).Sub(t0); (got-tt.want).Abs() > 100*time.Millisecond {
+			if got := st.turnEnds(a, b, st.now).Sub(t0); (got - tt.want).Abs() > 100*time.Millisecond {
 				t.Errorf("it ends after %v, want %v", got, tt.want)
 			}
 		})
