@@ -85,7 +85,7 @@ func TestNextTurn(t *testing.T) {
 		p.loading.add(load)
 		st := &state{now: t0, slots: []*place{p}}
 		for i := range 100 {
-			st.fared(p, i >= lost)
+			st.fared(&request{place: p}, i >= lost)
 		}
 		return p
 	}

@@ -20,8 +20,13 @@ const (
 	fairly = 0.01
 )
 
-// fared notes whether a request for p was served.
-func (st *state) fared(p *place, served bool) {
+// fared notes whether a request was served. A hasty one does not count: no order of turns can serve all of those, and whoever
+// sends some would bring their model turns at the cost of the others.
+func (st *state) fared(r *request, served bool) {
+	if r.hasty {
+		return
+	}
+	p := r.place
 	span := st.recalled(p)
 	p.left.add(st.now, span)
 	if !served {

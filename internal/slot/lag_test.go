@@ -1,6 +1,7 @@
 package slot
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -17,7 +18,7 @@ func TestLag(t *testing.T) {
 		st := newState(n, []*hearth.Slot{s(), s()}, t0)
 		for m, p := range st.slots {
 			for i := range 100 {
-				st.fared(p, i >= lost[m])
+				st.fared(&request{place: p}, i >= lost[m])
 			}
 			p.wanted = t0 // it has turns
 		}
@@ -40,6 +41,39 @@ func TestLag(t *testing.T) {
 			st := ready(tt.lost)
 			if got := st.catchUp(st.slots[0]); got < tt.want[0] || got > tt.want[1] {
 				t.Errorf("%v longer, want %v to %v", got, tt.want[0], tt.want[1])
+			}
+		})
+	}
+	for _, tt := range []struct {
+		name   string
+		budget time.Duration // of requests for the second; 0 = they leave after half a load
+		lags   bool
+	}{
+		{"one whose requests may not wait for a load has lost none of them", 2 * time.Second, false},
+		{"nor one whose callers leave in no time", 0, false},
+		{"one whose requests may wait for a load has lost them", 6 * time.Second, true},
+		{"those that may wait for as long as the slot lets anybody", time.Hour, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			st := ready([2]int{0, 0})
+			first, second := st.slots[0], st.slots[1]
+			first.state, first.run, st.lastRun, second.wanted = hearth.SlotReady, 1, 1, time.Time{}
+			step(st, event{kind: evAsked, now: t0, id: 1, budget: time.Hour}) // the first is in use
+			now, id := t0, uint64(1)
+			for range 20 {
+				id++
+				step(st, event{kind: evAsked, now: now, slot: second.index, id: id, budget: cmp.Or(tt.budget, time.Hour)})
+				if tt.budget == 0 {
+					now = now.Add(2500 * time.Millisecond)
+					step(st, event{kind: evCancelled, now: now, id: id})
+				}
+			}
+			step(st, event{kind: evTick, now: now.Add(min(tt.budget, second.Wait))})
+			if second.waiting != 0 || second.run != 0 {
+				t.Fatalf("%d wait, run %d", second.waiting, second.run)
+			}
+			if by := st.lag(second); by > fairly != tt.lags || !tt.lags && by != 0 {
+				t.Errorf("it lags by %v", by)
 			}
 		})
 	}

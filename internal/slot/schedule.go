@@ -41,7 +41,7 @@ func (st *state) grant(p *place, guests bool) {
 		r.place, r.run, r.granted = p, p.run, st.now
 		p.inflight++
 		p.served++
-		st.fared(p, true)
+		st.fared(r, true)
 		st.effects = append(st.effects, effect{kind: fxGrant, slot: p.index, id: r.id, run: p.run})
 	}
 }
@@ -50,8 +50,9 @@ func (st *state) grant(p *place, guests bool) {
 func (st *state) expire(until, now time.Time) {
 	for _, p := range st.slots {
 		for p.waiting > 0 && !p.due.After(until) {
-			st.fared(p, false)
-			st.refuse(p.deadlines.seats[0].r, st.late(p, now))
+			r := p.deadlines.seats[0].r
+			st.fared(r, false)
+			st.refuse(r, st.late(p, now))
 		}
 	}
 }

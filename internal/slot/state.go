@@ -204,6 +204,7 @@ type request struct {
 	key        string   // whose it is, "" = not known
 	class      int
 	brief      bool   // how long it has its place says nothing of others
+	hasty      bool   // its caller does not wait for as long as a load takes: whether it is served is luck
 	seat       seat   // in its place
 	guest      []seat // by also
 	granted    time.Time

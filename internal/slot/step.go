@@ -47,6 +47,7 @@ func (st *state) ask(ev event) {
 	p := st.slots[ev.slot]
 	st.arrivals++
 	r := &request{id: ev.id, seq: st.arrivals, place: p, key: ev.key, class: classOf(ev.class), brief: ev.brief, hasNext: ev.hasNext, asked: ev.now}
+	r.hasty = ev.budget < min(p.Wait, p.load())
 	if no := st.turnsDown(p, ev); no != nil {
 		st.refuse(r, no)
 		return
@@ -116,7 +117,9 @@ func (st *state) leave(ev event) {
 	switch r.run {
 	case 0:
 		p.take(r)
-		st.fared(p, false)
+		if ev.now.Sub(r.asked) >= p.load() { // not one who leaves before anything could have been done for it
+			st.fared(r, false)
+		}
 	case p.run:
 		if ev.kind == evReleased && !r.brief {
 			p.service.add(ev.now.Sub(r.granted))

@@ -41,7 +41,7 @@ func TestTurnEnds(t *testing.T) {
 					p.loading.add(d)
 				}
 				for k := range 100 {
-					st.fared(p, k >= tt.lost[i])
+					st.fared(&request{place: p}, k >= tt.lost[i])
 				}
 			}
 			a.state, a.run, a.readyAt, a.idleAt, a.inflight = hearth.SlotReady, 1, t0, t0.Add(s), 1
