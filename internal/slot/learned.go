@@ -76,7 +76,7 @@ func (l *learned) weigh() {
 			l.p95 = m.d
 		}
 	}
-	l.mean = time.Duration(total / sum)
+	l.mean = time.Duration(math.Round(total / sum))
 }
 
 // N is how many measurements the figures are made of, at most 64.

@@ -165,3 +165,13 @@ func TestMeasured(t *testing.T) {
 		}
 	})
 }
+
+// What always takes the same time takes that on average, to the nanosecond: a deadline may depend on it.
+func TestLearned_Mean(t *testing.T) {
+	var l learned
+	for n := range 200 {
+		if l.add(4 * time.Second); l.mean != 4*time.Second {
+			t.Fatalf("the mean of %d is %d", n+1, l.mean)
+		}
+	}
+}
