@@ -309,11 +309,11 @@ func cut(text string, room int) string {
 }
 
 // queue is how many wait, and how many of them for work in the background.
-func (r *slotRow) queue() string {
-	if r.Batch == 0 {
-		return fmt.Sprint(r.Waiting)
+func (s *slotRow) queue() string {
+	if s.Batch == 0 {
+		return fmt.Sprint(s.Waiting)
 	}
-	return fmt.Sprintf("%d (%d batch)", r.Waiting, r.Batch)
+	return fmt.Sprintf("%d (%d batch)", s.Waiting, s.Batch)
 }
 
 // slot prints all that is known of one.

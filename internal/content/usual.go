@@ -127,7 +127,7 @@ func localPart(s string) int {
 	n := 0
 	for range localMost {
 		c, size := utf8.DecodeLastRuneInString(s[:len(s)-n])
-		if size == 0 || !named(c) && strings.IndexRune("._%+'-", c) < 0 {
+		if size == 0 || !named(c) && !strings.ContainsRune("._%+'-", c) {
 			break
 		}
 		n += size

@@ -121,7 +121,11 @@ func (j *Judge) judge(a answer) {
 	a.told(len(a.calls), bad)
 }
 
-// Judged, Dropped and Slow are how many answers were judged, were not because too many waited, and took longer than 5 ms.
-func (j *Judge) Judged() int64  { return j.judged.Load() }
+// Judged is how many answers were judged.
+func (j *Judge) Judged() int64 { return j.judged.Load() }
+
+// Dropped is how many answers were not, because too many waited.
 func (j *Judge) Dropped() int64 { return j.dropped.Load() }
-func (j *Judge) Slow() int64    { return j.tooSlow.Load() }
+
+// Slow is how many of those that were judged took longer than 5 ms.
+func (j *Judge) Slow() int64 { return j.tooSlow.Load() }
