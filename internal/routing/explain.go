@@ -110,14 +110,13 @@ func (s *scene) terms(o *option, w *Terms) {
 
 // Overview explains the external endpoints of a model for a request of mean size that belongs to no session: the shares
 // are those within each priority, tiers in ascending priority, within them by cost. It is nil for a model without any.
-func (r *Router) Overview(model string, now time.Time) []Terms { return r.overview(model, false, now) }
-
-// OverviewTools is Overview for a request that offers tools.
-func (r *Router) OverviewTools(model string, now time.Time) []Terms {
-	return r.overview(model, true, now)
+func (r *Router) Overview(model string, now time.Time) []Terms {
+	return r.OverviewOf(model, false, now, nil)
 }
 
-func (r *Router) overview(model string, tools bool, now time.Time) []Terms {
+// OverviewOf is Overview for requests that offer tools, or for others, while endpoints that idle names are not tried: they
+// have their terms and no share. nil names none.
+func (r *Router) OverviewOf(model string, tools bool, now time.Time, idle func(*hearth.Endpoint) bool) []Terms {
 	i := slices.IndexFunc(r.markets, func(k *market) bool { return k.model.id == model })
 	if i < 0 {
 		return nil
@@ -135,7 +134,18 @@ func (r *Router) overview(model string, tools bool, now time.Time) []Terms {
 		for to < len(all) && all[to].Endpoint.Priority == all[from].Endpoint.Priority {
 			to++
 		}
-		r.Order(&a, all[from:to], out[from:to], now)
+		tried := from // where those begin that are not
+		for at := from; at < to; at++ {
+			if idle == nil || !idle(all[at].Endpoint) {
+				all[tried], all[at] = all[at], all[tried]
+				tried++
+			}
+		}
+		r.Order(&a, all[from:tried], out[from:tried], now)
+		r.Order(&a, all[tried:to], out[tried:to], now)
+		for i := tried; i < to; i++ {
+			out[i].Share = 0
+		}
 		slices.SortStableFunc(out[from:to], func(x, y Terms) int { return cmp.Compare(x.R, y.R) })
 		from = to
 	}

@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"myip.co.kr/hearth"
 )
 
 func TestOverview(t *testing.T) {
@@ -25,6 +27,29 @@ func TestOverview(t *testing.T) {
 	}
 	if b.Overview("x/y", b.now) != nil {
 		t.Error("an unknown model has endpoints")
+	}
+}
+
+// Who is not tried has no share, and the others have all of it; a tier of which nobody is tried has none.
+func TestOverviewOf(t *testing.T) {
+	b := bazaarOf(t, offer{in: 1, out: 3}, offer{in: 0.9, out: 2.7}, offer{in: 0.1, out: 0.3, priority: 10}, offer{in: 1.05, out: 3})
+	b.warm()
+	whole := map[int]Terms{}
+	for _, w := range b.Overview("m/m", b.now) {
+		whole[w.Endpoint] = w
+	}
+	sum := 0.0
+	for _, w := range b.OverviewOf("m/m", false, b.now, func(e *hearth.Endpoint) bool { return e.Index == 1 || e.Index == 2 }) {
+		if out := w.Endpoint == 1 || w.Endpoint == 2; out != (w.Share == 0) || w.R != whole[w.Endpoint].R {
+			t.Errorf("%+v", w)
+		}
+		sum += w.Share
+	}
+	if math.Abs(sum-1) > 1e-9 || whole[1].Share == 0 || whole[2].Share != 1 {
+		t.Errorf("the shares add up to %v; with nobody out: %+v", sum, whole)
+	}
+	if of := b.OverviewOf("m/m", true, b.now, func(*hearth.Endpoint) bool { return true }); len(of) != 4 || of[0].Share != 0 || of[0].R == 0 {
+		t.Errorf("%+v", of)
 	}
 }
 

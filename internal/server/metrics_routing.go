@@ -16,7 +16,7 @@ func external(name, help string, labels ...string) *prometheus.Desc {
 
 var (
 	routingCost     = external("hearth_routing_cost", "Routing cost of an external endpoint by its terms, for a request of mean size and per good answer, in the billing currency: price, wait (for the first token), decode (for the rest), failed (tries and rate limits) and quality (broken tool calls; for requests with tools). Their sum is what a tier is ordered by.", "term")
-	routingShare    = external("hearth_routing_share", "How likely the endpoint has the first place of its tier, 0 to 1, for a request of mean size that belongs to no conversation.")
+	routingShare    = external("hearth_routing_share", "How likely the endpoint has the first place of its tier, 0 to 1, for a request of mean size that belongs to no conversation; 0 while it is not tried (hearth_endpoint_out) or disabled.")
 	routingInflight = external("hearth_routing_requests_in_flight", "Requests under way at the endpoint.")
 	routingCap      = external("hearth_routing_cap", "Requests under way that the endpoint takes, learned from its rate limits; +Inf = none is known.")
 	routingKnee     = external("hearth_routing_knee", "Requests that the endpoint serves at once, learned from waits; +Inf = not known.")
@@ -29,7 +29,7 @@ var (
 	routingFlagged  = external("hearth_routing_flagged", "1 while the endpoint's quality is flagged, for all requests or for those with tools.", "requests")
 	routingFresh    = external("hearth_routing_unmeasured", "1 while nothing was measured at the endpoint. Then it is ordered by what is typical of the model, and its other figures are not there.")
 
-	routingKappa   = desc("hearth_routing_kappa", "Value of time in force for a model: what waiting costs at its typical endpoint, as a part of the price.", "model")
+	routingKappa   = desc("hearth_routing_kappa", "Value of time in force for a model: what waiting for an answer costs at a fast endpoint of it, as a part of the price of a typical one.", "model")
 	routingPremium = desc("hearth_routing_premium_ratio", "By how much a model's requests were expected to cost more, lately, than in a mix by price alone, as a part of that. Only there under a max_premium, once something was sent.", "model")
 )
 
@@ -42,16 +42,17 @@ func describeRouting(out chan<- *prometheus.Desc) {
 }
 
 // collectRouting reads them. It waits for no request, and no request waits for it.
-func collectRouting(out chan<- prometheus.Metric, c *hearth.Catalog, r *routing.Router, now time.Time) {
+func collectRouting(out chan<- prometheus.Metric, c *hearth.Catalog, r *routing.Router, view []hearth.EndpointHealth, now time.Time) {
+	idle := func(e *hearth.Endpoint) bool { return e.Disabled || view[e.Index].Out(now) }
 	for _, m := range c.Models {
-		terms := r.Overview(m.ID, now)
+		terms := r.OverviewOf(m.ID, false, now, idle)
 		if terms == nil {
 			continue // own slots only
 		}
 		for i := range terms {
 			collectTerms(out, c.Endpoints[terms[i].Endpoint], &terms[i])
 		}
-		tools := r.OverviewTools(m.ID, now)
+		tools := r.OverviewOf(m.ID, true, now, idle)
 		for i := range tools {
 			collectQuality(out, c.Endpoints[tools[i].Endpoint], &tools[i])
 		}

@@ -62,6 +62,7 @@ func TestMetrics_Routing(t *testing.T) {
 	limited.Done(routing.Result{Outcome: routing.Limited, RetryAfter: time.Hour}, now)
 	s.Router.Flag(1, true)
 	s.Router.Refresh(now.Add(time.Second))
+	is(`hearth_routing_share{`+acme+`} 1`, `hearth_routing_share{endpoint="acme/off:a/b",model="a/b",provider="acme"} 0`)
 	is(`hearth_routing_requests_in_flight{`+acme+`} 1`, `hearth_routing_unmeasured{`+acme+`} 0`, `hearth_routing_cap{`+acme+`} +Inf`, `hearth_routing_knee{`+acme+`} +Inf`,
 		`hearth_routing_state{`+acme+`,state="closed"} 1`, `hearth_routing_state{`+acme+`,state="open"} 0`,
 		`hearth_routing_state{`+fp8+`,state="cooling"} 1`, `hearth_routing_state{`+fp8+`,state="closed"} 0`,
@@ -74,6 +75,15 @@ func TestMetrics_Routing(t *testing.T) {
 	if !strings.Contains(m.text(), `hearth_routing_premium_ratio{model="a/b"} `) {
 		t.Error("no premium")
 	}
+
+	for range 3 {
+		p, ok := s.Health.Take(0, now)
+		if !ok {
+			t.Fatal("no permit")
+		}
+		p.Done(health.Failure, 0, now)
+	}
+	is(`hearth_endpoint_out{`+acme+`,reason="cooldown"} 1`, `hearth_routing_share{`+acme+`} 0`, `hearth_routing_state{`+acme+`,state="closed"} 1`)
 
 	g := generation()
 	g.Routing = []hearth.Routed{{Model: "a/b", Endpoint: "e", Reason: "share"}, {Model: "a/b", Endpoint: "f", Reason: "retry"}, {Model: "a/b", Endpoint: "e", Reason: "stick"}}

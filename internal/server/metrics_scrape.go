@@ -63,9 +63,10 @@ func (c *scrape) Collect(out chan<- prometheus.Metric) {
 	if c.own {
 		return
 	}
-	collectOut(out, s.Catalog, s.Health.View(), now)
+	view := s.Health.View()
+	collectOut(out, s.Catalog, view, now)
 	if s.Router != nil {
-		collectRouting(out, s.Catalog, s.Router, now)
+		collectRouting(out, s.Catalog, s.Router, view, now)
 	}
 }
 
