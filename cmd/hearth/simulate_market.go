@@ -62,7 +62,8 @@ Room, queues, caches and failures behind the lists are drawn; so is the file tha
 TTFT and TOK/S count from the arrival of a request, failed tries included; 429 is the 429s, FAILED the other failed tries and LOST the
 callers who got an error, for each request; COST is $ per 1,000 answers; USER is what a request costs its user in all, time and errors
 included, in prices of a typical request. The first tenth of the time is not measured. VS compares routing-cost with another policy:
-geometric means over scenarios and seeds. --gates ends with status 1 if a promise is not kept.
+geometric means over scenarios and seeds. --gates ends with status 1 if a promise is not kept. Of random scenarios it is summed up how
+many miss what each of the reporting half is held to, and by how many points.
 
 --from-records replays a day of your own instead: what the requests that a gateway has recorded would have cost, and how long they
 would have taken, by price alone (price), in a mix by price (inverse-square) or with another value of time (routing-cost@0.1):

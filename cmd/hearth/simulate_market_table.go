@@ -21,7 +21,14 @@ func (c *simulateMarketCmd) print(out io.Writer, plan *market.Plan, played *mark
 		_, err = out.Write(append(b, '\n'))
 		return err
 	case c.Markdown:
-		return market.Markdown(out, plan, played)
+		if err := market.Markdown(out, plan, played); err != nil || !c.drawn() {
+			return err
+		}
+		_, err := io.WriteString(out, "\n")
+		if err == nil {
+			err = market.MissedTable(out, played)
+		}
+		return err
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "TTFT\tp50\tp95\tTOK/S\t429\tFAILED\tLOST\tCOST\tCACHED\tUSER\t  POLICY")
@@ -50,11 +57,26 @@ func (c *simulateMarketCmd) print(out io.Writer, plan *market.Plan, played *mark
 			}
 		}
 	}
+	if c.drawn() && len(played.Missed) > 0 {
+		if err := w.Flush(); err != nil {
+			return err
+		}
+		w = tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+		fmt.Fprintln(w, "\nSCENARIOS\tMISSED\tMEAN\tMOST\t  GATE")
+		for _, m := range played.Missed {
+			fmt.Fprintf(w, "%d\t%d\t%.1f\t%.1f\t  %s\n", m.Scenarios, m.Missed, 100*m.Mean, 100*m.Most, m.Gate)
+		}
+	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(out, "Means over seeds %s.\n", list(played.Seeds))
 	return err
+}
+
+// drawn says whether the scenarios are random ones.
+func (c *simulateMarketCmd) drawn() bool {
+	return c.Suite == market.Fresh && c.Market == "" && c.Workload == ""
 }
 
 // versus prints a line of a comparison.

@@ -56,6 +56,7 @@ type Comparison struct {
 	Seeds     []uint64          `json:"seeds"`
 	Scenarios []Played          `json:"scenarios"`
 	Vs        map[string]Change `json:"vs,omitempty"`
+	Missed    []Missed          `json:"gates,omitempty"` // by gate, where there are several scenarios
 }
 
 // Runs is how many runs the plan has.
@@ -128,6 +129,9 @@ func (p *Plan) compare(c *Comparison) {
 	c.Vs = map[string]Change{}
 	for other, list := range all {
 		c.Vs[other] = geometric(list)
+	}
+	if len(c.Scenarios) > 1 {
+		c.Missed = c.misses()
 	}
 }
 
