@@ -7,19 +7,20 @@ import (
 	"myip.co.kr/hearth/internal/routing"
 )
 
-func TestMicro_Quality(t *testing.T) {
-	t.Parallel()
+func TestMicro_Quality(t *testing.T) { atStakes(t, microQuality) }
+
+func microQuality(t *testing.T, v stakes) {
 	load := brief(4)
 	load.Tools = 0.5
 	t.Run("in a market of four in which the flagged one has most of the room no more callers get errors", func(t *testing.T) {
 		t.Parallel()
 		lost := func(malformed float64) float64 {
-			return middle(func(seed uint64) float64 {
+			return v.middle(func(seed uint64) float64 {
 				w, list := twins(4, 4, seed, load, 1200)
 				cheaper(w, list, 0)
 				w.places[0].room, w.places[0].truth.queue, w.places[0].malformed = 60, 6, malformed
 				flagged := false
-				_, f := watched(t, w, list, RoutingCost, seed, routing.Options{}, func(p buyer, now float64) {
+				_, f := watched(t, w, list, RoutingCost, seed, v.o, func(p buyer, now float64) {
 					flagged = flagged || flaggedNow(p.(*routed), now)
 				})
 				if malformed > 0.1 && !flagged {
@@ -38,11 +39,11 @@ func TestMicro_Quality(t *testing.T) {
 		t.Parallel()
 		shares := func(malformed float64) (tools, plain float64) {
 			part := func(with bool) float64 {
-				return middle(func(seed uint64) float64 {
+				return v.middle(func(seed uint64) float64 {
 					w, list := twins(6, 60, seed, load, 1500)
 					cheaper(w, list, 0)
 					w.places[0].malformed = malformed
-					tries, _ := watched(t, w, list, RoutingCost, seed, routing.Options{}, nil)
+					tries, _ := watched(t, w, list, RoutingCost, seed, v.o, nil)
 					n, hits := 0.0, 0.0
 					for i := range tries {
 						if q := &tries[i]; q.number == 0 && q.sent > 300 && q.tools == with {
@@ -84,11 +85,12 @@ func flaggedNow(p *routed, now float64) bool {
 	return false
 }
 
-func TestMicro_Newcomer(t *testing.T) {
-	t.Parallel()
+func TestMicro_Newcomer(t *testing.T) { atStakes(t, microNewcomer) }
+
+func microNewcomer(t *testing.T, v stakes) {
 	t.Run("a newcomer has half of its final share within a minute", func(t *testing.T) {
 		t.Parallel()
-		took := middle(func(seed uint64) float64 {
+		took := v.middle(func(seed uint64) float64 {
 			w, list := twins(6, 60, seed, brief(4), 1800)
 			const new = 5
 			cheaper(w, list, new)
@@ -97,9 +99,9 @@ func TestMicro_Newcomer(t *testing.T) {
 			p.Listing, p.fixed, p.prefill = list[new], p.fixed/1.5, p.prefill*1.5
 			w.known = new
 			w.script = []change{{600, func(w *bazaar) error { w.known = new + 1; return w.buyer.listed(list, w.now) }}}
-			tries, _ := watched(t, w, list, RoutingCost, seed, routing.Options{}, nil)
+			tries, _ := watched(t, w, list, RoutingCost, seed, v.o, nil)
 			final, _ := partOf(tries, new, 1200, 1800)
-			if final < 0.3 {
+			if final < v.pick(0.3, 0.3, 0.15) { // of six
 				t.Errorf("the newcomer has a share of %.2f in the end", final)
 			}
 			for at := 600.0; at < 1500; at += 5 {

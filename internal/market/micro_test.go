@@ -17,11 +17,11 @@ const (
 	heals   = 1500.0
 )
 
-func struck(t *testing.T, seed uint64, rate float64, strike func(p *place)) []tried {
+func struck(t *testing.T, o routing.Options, seed uint64, rate float64, strike func(p *place)) []tried {
 	w, list := twins(6, 60, seed, brief(rate), 2400)
 	cheaper(w, list, 0)
 	w.script = []change{{strikes, func(w *bazaar) error { strike(w.places[0]); return nil }}}
-	tries, _ := watched(t, w, list, RoutingCost, seed, routing.Options{}, nil)
+	tries, _ := watched(t, w, list, RoutingCost, seed, o, nil)
 	return tries
 }
 
@@ -35,8 +35,9 @@ func failures(tries []tried, endpoint int, from, until float64) float64 {
 	return n
 }
 
-func TestMicro_Outage(t *testing.T) {
-	t.Parallel()
+func TestMicro_Outage(t *testing.T) { atStakes(t, microOutage) }
+
+func microOutage(t *testing.T, v stakes) {
 	for _, c := range []struct {
 		name   string
 		strike func(p *place)
@@ -44,18 +45,19 @@ func TestMicro_Outage(t *testing.T) {
 		back   float64 // seconds
 	}{
 		{"errors", func(p *place) { p.forcedOutage = episode{heals, 1} }, 30, 300},
-		{"hangs", func(p *place) { p.forcedHang = episode{heals, 1} }, 30, 720}, // each failed try has cost half a minute
+		// Where time is cheap nearly all requests are on their way to the favourite before the first of them is known to hang.
+		{"hangs", func(p *place) { p.forcedHang = episode{heals, 1} }, v.pick(30, 40, 30), v.pick(300, 300, 480)},
 	} {
 		t.Run("in a fast outage by "+c.name+" few tries fail, and the traffic comes back", func(t *testing.T) {
 			t.Parallel()
 			var back []float64
-			fails := middle(func(seed uint64) float64 {
-				tries := struck(t, seed, 4, c.strike)
+			fails := v.middle(func(seed uint64) float64 {
+				tries := struck(t, v.o, seed, 4, c.strike)
 				before, _ := partOf(tries, 0, 200, strikes)
 				back = append(back, reached(tries, 0, heals, 2400, before/2))
 				return failures(tries, 0, strikes, heals)
 			})
-			again := middle(func(seed uint64) float64 { return back[seed-1] })
+			again := v.middle(func(seed uint64) float64 { return back[seed-1] })
 			t.Logf("failed tries %.0f, half of the share after %.0f s", fails, again)
 			if fails > c.most {
 				t.Errorf("%.0f tries fail, at most %.0f may", fails, c.most)
@@ -67,13 +69,14 @@ func TestMicro_Outage(t *testing.T) {
 	}
 }
 
-func TestMicro_Herding(t *testing.T) {
-	t.Parallel()
+func TestMicro_Herding(t *testing.T) { atStakes(t, microHerding) }
+
+func microHerding(t *testing.T, v stakes) {
 	t.Run("twins share no more unevenly than by chance", func(t *testing.T) {
 		t.Parallel()
-		ratio := middle(func(seed uint64) float64 {
+		ratio := v.middle(func(seed uint64) float64 {
 			w, list := twins(4, 30, seed, brief(8), 1800)
-			tries, _ := watched(t, w, list, RoutingCost, seed, routing.Options{}, nil)
+			tries, _ := watched(t, w, list, RoutingCost, seed, v.o, nil)
 			sum, windows := 0.0, 0.0
 			for at := 200.0; at < 1800; at += 5 {
 				for e := range list {
@@ -84,17 +87,19 @@ func TestMicro_Herding(t *testing.T) {
 			return math.Sqrt(sum / windows)
 		})
 		t.Logf("%.2f of chance", ratio)
-		if ratio > 1.2 {
-			t.Errorf("shares scatter %.2f times as much as by chance, not 1.2", ratio)
+		// Where time is dear what is measured of four equals is told apart by its noise.
+		if most := v.pick(1.2, 1.2, 1.6); ratio > most {
+			t.Errorf("shares scatter %.2f times as much as by chance, not %g", ratio, most)
 		}
 	})
 }
 
-func TestMicro_Limits(t *testing.T) {
-	t.Parallel()
+func TestMicro_Limits(t *testing.T) { atStakes(t, microLimits) }
+
+func microLimits(t *testing.T, v stakes) {
 	t.Run("when an endpoint's room changes 429s stay rare", func(t *testing.T) {
 		t.Parallel()
-		worst := middle(func(seed uint64) float64 {
+		worst := v.middle(func(seed uint64) float64 {
 			w, list := twins(6, 12, seed, brief(4), 2700)
 			cheaper(w, list, 0)
 			for _, p := range w.places {
@@ -104,7 +109,7 @@ func TestMicro_Limits(t *testing.T) {
 				{900, func(w *bazaar) error { w.places[0].room = 36; return nil }},
 				{1800, func(w *bazaar) error { w.places[0].room = 6; return nil }},
 			}
-			tries, _ := watched(t, w, list, RoutingCost, seed, routing.Options{}, nil)
+			tries, _ := watched(t, w, list, RoutingCost, seed, v.o, nil)
 			most := 0.0
 			for _, span := range [][2]float64{{300, 900}, {1000, 1800}, {1900, 2700}} {
 				limits, n := 0.0, 0.0
@@ -130,11 +135,11 @@ func TestMicro_Limits(t *testing.T) {
 	t.Run("an overload does not shrink the caps below half of what there is", func(t *testing.T) {
 		t.Parallel()
 		const room = 12.0
-		least := middle(func(seed uint64) float64 {
+		least := v.middle(func(seed uint64) float64 {
 			load := brief(2 * 2 * room / 5) // twice what two endpoints can serve
 			w, list := twins(2, room, seed, load, 900)
 			low := math.Inf(1)
-			watched(t, w, list, RoutingCost, seed, routing.Options{}, func(p buyer, now float64) {
+			watched(t, w, list, RoutingCost, seed, v.o, func(p buyer, now float64) {
 				if now < 60 {
 					return
 				}

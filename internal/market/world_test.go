@@ -114,12 +114,47 @@ func reached(tries []tried, endpoint int, from, until, part float64) float64 {
 	return math.Inf(1)
 }
 
-// middle is the median over five seeds.
-func middle(of func(seed uint64) float64) float64 {
-	v := make([]float64, 5)
+// stakes are what time is worth in a small test, and with how many seeds it is played.
+type stakes struct {
+	place int // in the list
+	o     routing.Options
+	seeds int
+}
+
+// atStakes plays a small test at the default value of time and, with fewer seeds unless -full is given, where time is
+// cheap and where it is dear.
+func atStakes(t *testing.T, play func(t *testing.T, v stakes)) {
+	t.Parallel()
+	few := 3
+	if *full {
+		few = 9
+	}
+	for _, c := range []struct {
+		name string
+		v    stakes
+	}{
+		{"default", stakes{0, routing.Options{}, max(few, 5)}},
+		{"kappa 0.1", stakes{1, routing.Options{Kappa: 0.1}, few}},
+		{"kappa 1.5", stakes{2, routing.Options{Kappa: 1.5}, few}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			play(t, c.v)
+		})
+	}
+}
+
+// pick is what holds at the default value of time, where time is cheap, and where it is dear.
+func (s *stakes) pick(usual, cheap, dear float64) float64 {
+	return [...]float64{usual, cheap, dear}[s.place]
+}
+
+// middle is the median over the seeds.
+func (s *stakes) middle(of func(seed uint64) float64) float64 {
+	v := make([]float64, s.seeds)
 	for i := range v {
 		v[i] = of(uint64(i) + 1)
 	}
 	slices.Sort(v)
-	return v[2]
+	return v[len(v)/2]
 }
