@@ -78,16 +78,26 @@ func measure(w *world) run {
 	for _, s := range models {
 		m.minModel = min(m.minModel, s.part())
 	}
-	loads, loading := 0, time.Duration(0)
+	loading := time.Duration(0)
 	for _, l := range w.loads {
-		if l.from > w.from && l.from <= w.to {
-			loads++
-		}
 		loading += max(0, min(l.until, w.to)-max(l.from, w.from))
 	}
-	m.loads = 100 * float64(loads) / max(1, local.of)
+	m.loads = 100 * float64(w.counted()) / max(1, local.of)
 	m.loading = loading.Seconds() / (w.to - w.from).Seconds()
 	return m
+}
+
+// counts says whether a load is measured.
+func (w *world) counts(l load) bool { return l.from > w.from && l.from <= w.to }
+
+// counted is how many loads are measured.
+func (w *world) counted() (n int) {
+	for _, l := range w.loads {
+		if w.counts(l) {
+			n++
+		}
+	}
+	return n
 }
 
 // jainOfKeys is the least of Jain's indices over keys whose requests wait equally long: who does not wait for a load

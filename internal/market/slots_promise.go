@@ -278,12 +278,13 @@ func (w *world) promise() *promise {
 }
 
 // clairvoyant is the bound for those requests that were served in a run and schedules that keep the promise; free, for those
-// that need not. Where only the latter is known it is both.
+// that need not. Where only the latter is known it is both. The run itself keeps the promise: where requests were lost, and a
+// model had longer turns to make that good, it may have got by with less than leastTurns knows of.
 func clairvoyant(w *world) (keeps, free int) {
 	free = clairvoyantFree(w)
 	if keeps = free; w.promised() {
 		if n, ok := leastTurns(w.promise()); ok {
-			keeps = max(free, n)
+			keeps = max(free, min(n, w.counted()))
 		}
 	}
 	return keeps, free

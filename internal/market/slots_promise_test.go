@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"myip.co.kr/hearth/internal/slot"
 )
 
 // player tries every schedule of a tiny instance that keeps the promise, second by second as it were: all times are whole
@@ -274,6 +276,43 @@ func TestClairvoyant(t *testing.T) {
 			}
 			t.Logf("hearth %.2f, bound %.2f, free %.2f", h, keeps, free.LoadsPer100)
 		})
+	}
+}
+
+// No run has fewer loads than its own bound, however many requests are lost and made good.
+func TestClairvoyant_Lost(t *testing.T) {
+	tighter := 0
+	for _, c := range []struct {
+		loads   [2]time.Duration
+		service time.Duration
+		places  int
+		budget  time.Duration
+		load    float64
+	}{
+		{[2]time.Duration{22 * time.Second, 28 * time.Second}, 1600 * time.Millisecond, 4, 42 * time.Second, 0.6},
+		{[2]time.Duration{6500 * time.Millisecond, 11 * time.Second}, 12 * time.Second, 8, 92 * time.Second, 0.8},
+		{[2]time.Duration{5800 * time.Millisecond, 5800 * time.Millisecond}, 9300 * time.Millisecond, 8, 38 * time.Second, 0.4},
+	} {
+		for seed := range uint64(4) {
+			s := pair(func(s *SlotScenario) {
+				s.Keys, s.Burst, s.Load, s.Budgets, s.Requests = 1, 8, c.load, []time.Duration{c.budget}, 700
+				for i := range s.Models {
+					s.Models[i] = SlotModel{Share: 0.5, LoadTime: c.loads[i], Service: c.service, Concurrency: c.places}
+				}
+			})
+			w := newWorld(newTrace(&s, seed))
+			w.play(newScheduler(w, slot.VotesCount))
+			keeps, free := clairvoyant(w)
+			if n := w.counted(); keeps > n || free > keeps {
+				t.Errorf("%v: %d loads, at least %d that keep the promise and %d", c.loads, n, keeps, free)
+			}
+			if n, ok := leastTurns(w.promise()); ok && n > w.counted() {
+				tighter++
+			}
+		}
+	}
+	if tighter == 0 {
+		t.Error("in no run was anything made good that the promise does not know of")
 	}
 }
 
