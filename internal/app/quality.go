@@ -111,17 +111,44 @@ func (q *quality) Why(e *hearth.Endpoint) string {
 	return ""
 }
 
-// List is the endpoints whose quality is in doubt, in the order of the catalog.
+// List is the endpoints whose quality is in doubt, in the order of the catalog. Those that the router has found to break
+// tool calls are among them.
 func (q *quality) List() []server.Flag {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	list := []server.Flag{}
-	for _, e := range q.now().catalog.Endpoints {
+	list, s := []server.Flag{}, q.now()
+	broken := brokenTools(s, time.Now())
+	for _, e := range s.catalog.Endpoints {
 		if f := q.flagOf(e); f != nil {
 			list = append(list, *f)
+		} else if part, ok := broken[e.Index]; ok {
+			list = append(list, server.Flag{Endpoint: e.ID, Model: e.Model.ID, Provider: e.Provider.Slug, By: "gateway",
+				Reason: fmt.Sprintf("about %.0f %% of its answers with tool calls are broken; for requests with tools", 100*part)})
 		}
 	}
 	return list
+}
+
+// brokenTools is which endpoints the router has flagged for requests with tools, and how often their tool calls come out
+// broken, 0 to 1.
+func brokenTools(s *snapshot, now time.Time) map[int]float64 {
+	if s.router == nil {
+		return nil
+	}
+	of := map[int]float64{}
+	for _, m := range s.catalog.Models {
+		for _, t := range s.router.OverviewOf(m.ID, true, now, nil) {
+			if t.Flagged {
+				of[t.Endpoint] = t.BadTools
+			}
+		}
+		for _, t := range s.router.OverviewOf(m.ID, false, now, nil) {
+			if t.Flagged { // for all requests: somebody has said so, or had until a moment ago
+				delete(of, t.Endpoint)
+			}
+		}
+	}
+	return of
 }
 
 // maxReason bounds the reason of a flag, in bytes.

@@ -82,3 +82,38 @@ func TestQuality_Damaged(t *testing.T) {
 		t.Errorf("%v, then %q", err, q.Why(s.catalog.Endpoints[3]))
 	}
 }
+
+// An endpoint whose tool calls the router has found to be broken is in the list, until somebody has flagged it for all.
+func TestQuality_ListsBrokenTools(t *testing.T) {
+	s, now := &snapshot{catalog: benched(t)}, time.Now()
+	s.router = routing.NewRouter(s.catalog, routing.Options{}, now.Add(-time.Minute))
+	q, err := openQuality(t.TempDir(), func() *snapshot { return s })
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := routing.Ask{In: 100, Tools: true}
+	for range 40 {
+		for i := 1; i <= 3; i++ {
+			res := routing.Result{In: 100, Out: 10, Calls: 1}
+			if i == 2 {
+				res.BadCalls = 1
+			}
+			try := s.router.Begin(&ask, i, routing.Share, now)
+			try.Done(res, now.Add(time.Second))
+		}
+	}
+	s.router.Refresh(now.Add(time.Second))
+	list := q.List()
+	if len(list) != 1 || list[0].Endpoint != "acme/int4:x/a" || list[0].By != "gateway" || !strings.Contains(list[0].Reason, "tool calls are broken") {
+		t.Fatalf("%+v", list)
+	}
+	if q.Why(s.catalog.Endpoints[2]) != "" {
+		t.Error("a flag for requests with tools is shown as one for all")
+	}
+	if err := q.Set("acme/int4:x/a", "it lies"); err != nil {
+		t.Fatal(err)
+	}
+	if list := q.List(); len(list) != 1 || list[0].By != "operator" {
+		t.Errorf("%+v", list)
+	}
+}

@@ -26,7 +26,7 @@ type Flag struct {
 	Endpoint string     `json:"endpoint"`
 	Model    string     `json:"model"`
 	Provider string     `json:"provider"`
-	By       string     `json:"by"` // configuration, operator or benchmark
+	By       string     `json:"by"` // configuration, operator, benchmark, or gateway: broken tool calls
 	Reason   string     `json:"reason"`
 	Since    *time.Time `json:"since"` // null = not known
 }
