@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -58,6 +59,50 @@ func TestSession_UnderOrder(t *testing.T) {
 	goes("where the session stays is down", mine, "Provider A")
 	ups[1].down = false
 	goes("it has moved for good", mine, "Provider A")
+}
+
+// cacher is an upstream whose answers tell of a cache that held most of the prompt.
+type cacher struct{ down bool }
+
+func (u *cacher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if u.down {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	_, _ = io.Copy(io.Discard, r.Body)
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = io.WriteString(w, `{"id":"x","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"yes"},"finish_reason":"stop"}],`+
+		`"usage":{"prompt_tokens":100,"completion_tokens":1,"total_tokens":101,"prompt_tokens_details":{"cached_tokens":90}}}`)
+}
+
+// TestSession_UnnamedUnderOrder: a conversation that nobody has named moves nothing in the caller's own order, even where it is
+// known that its cache is elsewhere.
+func TestSession_UnnamedUnderOrder(t *testing.T) {
+	ups := []*cacher{{}, {}}
+	w := &world{key: &hearth.Key{ID: "key-1"}}
+	w.open(t, setup{}, tierOf(t, 2, serve(t, ups[0]), serve(t, ups[1])))
+	w.byCost(time.Now())
+	w.url = serve(t, w)
+	goes := func(what, more, want string) {
+		t.Helper()
+		if a := w.post(t, chat(`, "provider": {"order": ["provider-a", "provider-b"]}`+more)); a.status != 200 || a.header.Get("X-Myip-Provider") != want {
+			t.Errorf("%s: %d from %q, want %s\n%s", what, a.status, a.header.Get("X-Myip-Provider"), want, a.body)
+		}
+		w.relay.router.Refresh(time.Now())
+	}
+	ups[0].down = true
+	goes("the first is down", "", "Provider B")
+	armed := 0
+	for _, s := range w.relay.router.State(time.Now()).Sessions {
+		if s.Armed && strings.HasPrefix(s.Endpoint, "provider-b") {
+			armed++
+		}
+	}
+	if armed != 1 {
+		t.Fatalf("%d conversations stick to the second; its cache is proven by the answer", armed)
+	}
+	ups[0].down = false
+	goes("the first is back", "", "Provider A")
 }
 
 // TestKey_TimeValue: a key's value of time and its wish not to explore are the router's.
