@@ -6,7 +6,6 @@ import (
 
 // short says by how much a promise may not be kept in a scenario of the list, where it is not; docs/slots.md shows these.
 var short = map[string]float64{
-	"50:50-burst8-30-load15s-budget60s-alone-keys4: loads, against the bound": 1,
 }
 
 // TestSlotGates holds what is promised of every scenario of the list: with -full in many runs; else in two, whose means

@@ -31,7 +31,7 @@ func (st *state) turnEnds(p, r *place, now time.Time) time.Time {
 	end := since.Add(st.turn)
 	switch {
 	case p.idle():
-		quiet := p.quiet(st.waitingFor(p))
+		quiet := p.quiet(r.there(), st.waitingFor(p))
 		if !p.sought(now) && r.first != nil && r.due.Before(quiet.Add(p.clears()+r.loading.P95())) {
 			quiet = p.idleAt // it is seldom asked for, and who waits might be too late after that
 		}
@@ -96,12 +96,20 @@ func (st *state) nextWhy(p *place) string {
 }
 
 // quiet is when an idle slot is no longer expected to be asked for in a moment, if so many wait for it to leave: when they
-// have waited as long, all together, as its next request would have to for the load.
-func (p *place) quiet(waiting int) time.Time {
+// have waited as long, all together, as its next request would have to for the loads there and back.
+func (p *place) quiet(there time.Duration, waiting int) time.Time {
 	if !p.idleAt.After(p.readyAt) {
 		return p.idleAt // nobody has used it
 	}
-	return p.idleAt.Add(p.loading.P50() / time.Duration(max(1, waiting)))
+	return p.idleAt.Add((there + p.loading.P50()) / time.Duration(max(1, waiting)))
+}
+
+// there is how long a load of p takes if somebody waits for it, 0 = it is only wanted.
+func (p *place) there() time.Duration {
+	if p.first == nil {
+		return 0
+	}
+	return p.loading.P50()
 }
 
 // waitingFor is how many wait for slots for which p has to go.

@@ -152,11 +152,11 @@ func TestTurnChange(t *testing.T) {
 		between(t, "the swap", v.waited(), 3*time.Second, 3*time.Second+notice)
 		h.calm()
 	})
-	bubble(t, "one that was used a moment ago stays for as long as its own load takes at most", func(t *testing.T) {
+	bubble(t, "one that was used a moment ago stays for as long as the loads there and back take at most", func(t *testing.T) {
 		h := shuttle(t)
 		<-h.come(h.a, time.Second)
 		v := <-h.come(h.b, time.Second)
-		between(t, "the swap", v.waited(), 3*time.Second, 5*time.Second+2*notice)
+		between(t, "the swap", v.waited(), 5*time.Second, 7*time.Second+3*notice)
 		h.calm()
 	})
 	bubble(t, "and serves who comes in that time", func(t *testing.T) {
@@ -167,7 +167,7 @@ func TestTurnChange(t *testing.T) {
 		if v := <-h.come(h.a, time.Second); v.waited() != 0 {
 			t.Errorf("waited %v", v.waited())
 		}
-		if v := <-b; v.err != nil || v.waited() > 8*time.Second {
+		if v := <-b; v.err != nil || v.waited() > 10*time.Second {
 			t.Errorf("the other waited %v, %v", v.waited(), v.err)
 		}
 		h.calm()

@@ -134,7 +134,7 @@ func (st *state) idleFor(p *place) (at time.Time, ok bool) {
 			return at, false
 		}
 		quiet := later(o.idleAt, o.readyAt)
-		at = later(at, earlier(quiet.Add(p.horizon()), later(o.quiet(1), st.electedAt.Add(seldom*p.load()))))
+		at = later(at, earlier(quiet.Add(p.horizon()), later(o.quiet(0, 1), st.electedAt.Add(seldom*p.load()))))
 	}
 	return at, true
 }
