@@ -160,7 +160,7 @@ type Permit struct {
 }
 
 // Take asks for the right to try endpoint i at now. It is refused while the endpoint is out, and while another request
-// holds the one probe that follows.
+// holds the one probe that follows a cooldown.
 func (t *Tracker) Take(i int, now time.Time) (Permit, bool) {
 	if v := t.view.Load(); v != nil && (*v)[i].Skip == "" {
 		return Permit{t: t, e: t.ends[i]}, true // the usual way, without the lock
@@ -176,6 +176,8 @@ func (t *Tracker) takeProbe(e *end, now time.Time) (Permit, bool) {
 		return Permit{t: t, e: e}, true
 	case e.health.Out(now):
 		return Permit{}, false
+	case e.health.Skip == hearth.SkipRateLimited: // its time is over: that is no reason to hold anybody back
+		return Permit{t: t, e: e, reason: e.reason}, true
 	}
 	valid := max(e.probeTTL, time.Second)
 	if left := e.probeEnds.Sub(now); e.probing != 0 && left > 0 && left <= valid { // more is left only if the clock was set back
@@ -301,8 +303,8 @@ func (l *line) takeOut(e *end, h hearth.EndpointHealth, now time.Time) {
 	if was.Out(now) && !was.Until.Before(h.Until) {
 		return
 	}
-	if was.Skip != h.Skip || was.Account != h.Account {
-		e.reason++
+	if was.Skip != h.Skip || was.Account != h.Account || h.Skip == hearth.SkipRateLimited && !was.Out(now) {
+		e.reason++ // those who were let through together when a rate limit was over are limited once
 	}
 	h.Since = now
 	e.health = h

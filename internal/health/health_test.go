@@ -280,3 +280,24 @@ func BenchmarkTakeDone(b *testing.B) {
 		p.Done(Success, 0, t0)
 	}
 }
+
+// When its time is over nobody is held back, and a crowd that is limited again is one limit.
+func TestRateLimit_IsOver(t *testing.T) {
+	h := tracker()
+	h.try(t, 0, t0, RateLimited)
+	at := t0.Add(rateLimitFirst)
+	var crowd []Permit
+	for range 50 {
+		p, ok := h.Take(0, at)
+		if !ok {
+			t.Fatalf("%d of 50 were let through", len(crowd))
+		}
+		crowd = append(crowd, p)
+	}
+	for i := range crowd {
+		crowd[i].Done(RateLimited, 0, at)
+	}
+	if until := h.View()[0].Until.Sub(at); until != rateLimitFirst*8/5 {
+		t.Errorf("the second limit is %s, want %s", until, rateLimitFirst*8/5)
+	}
+}
