@@ -30,6 +30,7 @@ type Input struct {
 	Priced  time.Time // the price lists of that instant hold; zero = Now
 	Rank    Rank      // orders a tier of external endpoints; nil = by expected price
 	Stays   Stays     // where a session is; nil = nowhere
+	Maker   Maker     // who goes first in its tier, for only it can read all of the history; zero = nobody
 	Outlook Outlook   // what models with a tier mode other than strict go by
 	// LastResort: in an external tier of two or more, endpoints in cooldown are tried behind everything else instead of
 	// not at all.
@@ -147,6 +148,7 @@ func (b *builder) expand(w wanted) {
 	if b.bars && !b.Request.Prefs.AcrossModels {
 		b.demote(mine)
 	}
+	b.makerFirst(mine, chosen)
 }
 
 // tierLen is how many of the first candidates share a priority.

@@ -17,6 +17,7 @@ const (
 	reasonStarting   = "already starting on its node"
 	reasonOrder      = "provider.order"
 	reasonStays      = "provider.order, and the session is here"
+	reasonMade       = "made the encrypted reasoning of the history"
 	reasonLastResort = "in cooldown: the last resort"
 	reasonSlow       = "misses provider.preferred_min_throughput"
 	reasonLate       = "misses provider.preferred_max_latency"

@@ -23,6 +23,7 @@ func Rerank(in Input, tried hearth.Candidate, rest []hearth.Candidate) []hearth.
 	if b.bars {
 		b.demote(rest[:n])
 	}
+	b.makerFirst(rest[:n], false)
 	return rest
 }
 

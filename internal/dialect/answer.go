@@ -16,6 +16,7 @@ type Answer struct {
 	Calls          int            // tool calls made
 	BadCalls       int            // of these, such as no client can carry out: see [Stamp.ToolCalls]
 	Made           []ToolCall     // the calls, if the functions of the request are known
+	Seals          []uint64       // of its sealed parts: see [Stamp.Seals]
 	Err            *UpstreamError // the body is an error in the clothes of an answer
 
 	rest        []byte // every member that is passed on, each with its comma before it
@@ -33,7 +34,7 @@ func ReadAnswer(body []byte, tools ...string) (*Answer, error) {
 
 // ReadAnswer reads the body of an answer to the request that s is for. A body that is no JSON object is an error.
 func (s *Stamp) ReadAnswer(body []byte) (*Answer, error) {
-	fresh := Stamp{Tools: s.Tools, Keep: s.Keep}
+	fresh := Stamp{Tools: s.Tools, Keep: s.Keep, Seed: s.Seed}
 	r := rewriter{stamp: &fresh, whole: true, scan: scan{b: bytes.TrimPrefix(body, bom)}}
 	rest, err := r.document(make([]byte, 0, len(body)+256))
 	if err != nil {
@@ -43,7 +44,7 @@ func (s *Stamp) ReadAnswer(body []byte) (*Answer, error) {
 	made, bad := fresh.ToolCalls()
 	return &Answer{
 		Finish: f.Finish, Native: f.Native, Usage: f.Usage, UpstreamID: f.UpstreamID, Content: f.Content,
-		Choices: r.choices, Calls: made, BadCalls: bad, Made: fresh.Made(), Err: f.Err, rest: rest, created: r.created, fingerprint: r.fingerprint,
+		Choices: r.choices, Calls: made, BadCalls: bad, Made: fresh.Made(), Seals: fresh.seals, Err: f.Err, rest: rest, created: r.created, fingerprint: r.fingerprint,
 	}, nil
 }
 

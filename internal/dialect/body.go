@@ -125,6 +125,11 @@ func (r *rewriter) contentful(word, v []byte) {
 		}
 	case "reasoning_details", "images", "audio", "function_call":
 		r.fact.Content = r.fact.Content || len(v) > 2 && (v[0] == '[' || v[0] == '{')
+		if len(word) == len("reasoning_details") {
+			r.stamp.seal(v, listDetails)
+		}
+	case "thinking_blocks":
+		r.stamp.seal(v, listDetails)
 	}
 }
 

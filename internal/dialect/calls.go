@@ -93,7 +93,9 @@ func (r *rewriter) toolCall(dst []byte, choice int) []byte {
 			dst = append(append(comma(dst), key...), ':')
 			dst = r.function(dst, &p)
 		default:
-			dst = appendMember(dst, key, r.value())
+			v := r.value()
+			r.stamp.sealCall(name(key), v)
+			dst = appendMember(dst, key, v)
 		}
 	}
 	if r.bad {

@@ -49,6 +49,9 @@ type Chat struct {
 	user    string
 	media   []address
 
+	thoughts []thoughts // lists of the history that may have sealed parts
+	sealed   []sealed   // their sealed parts, once Seals was called
+
 	session, cacheKey string // as the caller names its conversation
 	opening           [2]uint32
 }
@@ -146,6 +149,7 @@ type decoding struct {
 	urls     [][]byte // the web addresses of media that were seen, each once, as they are written
 	split    bool     // provider.sort.partition was given
 	nameless bool     // a tool has no name that is known, or there are too many
+	thinks   bool     // the list of parts that is read has a thinking one
 	said     bool     // a message is neither system nor developer
 	// routing: only where the request would go is asked for.
 	routing bool

@@ -32,6 +32,9 @@ type Target struct {
 	Allow bool
 	// Media replaces the web addresses of media by data URLs; an address without an entry stays.
 	Media map[string]string
+	// Foreign says of the sealed parts of the history, in the order of [Chat.Seals], which the upstream cannot use: it does not
+	// get them. nil = it gets them all.
+	Foreign func(part int) bool
 	// Provider, for an upstream that takes OpenRouter's provider object: what it understands of the caller's conditions.
 	Provider *hearth.Preferences
 	// Rate is what one US dollar on the upstream's price list costs the caller, in the billing currency, margin
@@ -57,7 +60,7 @@ func (c *Chat) AppendForward(dst []byte, t Target) []byte {
 			model = true
 			dst = appendModel(dst, t.Model)
 		case fieldMessages:
-			dst = c.appendMessages(dst, m, t.Media)
+			dst = c.appendMessages(dst, m, &t)
 		case fieldStreamOptions:
 			if c.Stream && t.StreamUsage {
 				options = true
@@ -229,26 +232,6 @@ func (c *Chat) appendOther(dst []byte, m *member, t *Target) []byte {
 func isPath(path string, outer, inner []byte) bool {
 	a, b, nested := strings.Cut(path, ".")
 	return nested && bytes.EqualFold(outer, []byte(a)) && (inner == nil || bytes.EqualFold(inner, []byte(b)))
-}
-
-// appendMessages writes the messages with the media that were fetched in the place of their addresses.
-func (c *Chat) appendMessages(dst []byte, m *member, media map[string]string) []byte {
-	from := m.key
-	if len(media) > 0 {
-		for _, a := range c.media {
-			data, ok := media[string(unquote(c.raw[a.from:a.to]))]
-			if !ok {
-				continue
-			}
-			if _, payload, found := strings.Cut(data, ","); found && a.bare {
-				data = payload
-			}
-			dst = append(dst, c.raw[from:a.from]...)
-			dst = appendQuoted(dst, data)
-			from = a.to
-		}
-	}
-	return append(dst, c.raw[from:m.valEnd]...)
 }
 
 func appendModel(dst []byte, model string) []byte {

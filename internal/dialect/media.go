@@ -93,7 +93,9 @@ func (d *decoding) part(at place) error {
 			continue
 		case string(key) == "type":
 			if val.Kind() == '"' {
-				kinds |= kindOf(unquote(val))
+				word := unquote(val)
+				kinds |= kindOf(word)
+				d.thinks = d.thinks || string(word) == "thinking" || string(word) == "redacted_thinking"
 			}
 			continue
 		}

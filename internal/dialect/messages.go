@@ -77,7 +77,11 @@ func (d *decoding) message(n int) error {
 		case string(key) == "annotations":
 			err = d.annotations()
 		default:
-			_, err = d.read()
+			if kind, ok := thoughtsOf(key); ok {
+				err = d.sealedList(kind)
+			} else {
+				_, err = d.read()
+			}
 		}
 		if err != nil {
 			return err
@@ -120,6 +124,8 @@ func (d *decoding) role(n int, again bool) error {
 // parts reads a list of content parts, of the message with number n.
 func (d *decoding) parts(n int, list string) error {
 	_, _ = d.dec.ReadToken() // PeekKind saw it
+	from := int(d.dec.InputOffset()) - 1
+	d.thinks = false
 	for at := (place{n, list, 0}); d.dec.PeekKind() != ']'; at.part++ {
 		var err error
 		if d.dec.PeekKind() == '{' {
@@ -132,7 +138,19 @@ func (d *decoding) parts(n int, list string) error {
 		}
 	}
 	_, err := d.dec.ReadToken()
+	if to := int(d.dec.InputOffset()); err == nil && d.thinks {
+		d.thought(d.raw[from:to], to, listContent)
+	}
 	return d.orSyntax(err)
+}
+
+// sealedList reads a list of a message in which there may be sealed parts.
+func (d *decoding) sealedList(kind thoughtsKind) error {
+	val, err := d.read()
+	if err == nil {
+		d.thought(val, int(d.dec.InputOffset()), kind)
+	}
+	return err
 }
 
 // annotations reads what an answer was annotated with: files among it, as data URLs.

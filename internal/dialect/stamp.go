@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"bytes"
+	"hash/maphash"
 	"strconv"
 
 	"myip.co.kr/hearth"
@@ -24,9 +25,12 @@ type Stamp struct {
 	Running hearth.Running
 	// Keep gets the text of the first choice; nil = nobody keeps it.
 	Keep *Kept
+	// Seed is what the sealed parts of the answer are marked under; zero = nobody asks for them.
+	Seed maphash.Seed
 	// PassUsage and PassTimings: the caller asked for such counts, and sees them.
 	PassUsage, PassTimings bool
 
+	seals      []uint64
 	upstreamID string
 	theirs     int64  // the time in the upstream's chunks, which our own chunks repeat
 	vendor     string // last vendor word seen in native form, so that it is not copied again

@@ -58,6 +58,8 @@ func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange,
 	}
 	e := o.endpoint
 	x.stamp = x.newStamp(e)
+	x.stamp.Seed = r.makers.seed
+	x.leftOut(e)
 	x.watch.Dispatch()
 	x.tally.tried++
 	sent := time.Now()
@@ -89,6 +91,7 @@ func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange,
 		r.pass(w, x, &o, opened)
 	}
 	x.watch.EndAt(o.ended())
+	r.made(x, &o)
 	r.measure(x, &o, &g, sent)
 	x.tally.quotes = x.tally.quotes || o.quotes
 	tried = true
@@ -190,6 +193,7 @@ func (r *Relay) pass(w http.ResponseWriter, x *exchange, o *outcome, opened *ups
 			return x.early.failed()
 		}
 		r.winner(w, o.endpoint)
+		r.noteLeftOut(w, x)
 		r.streamHeaders(w)
 		x.begun = true
 		return nil

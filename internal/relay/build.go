@@ -21,6 +21,7 @@ func (r *Relay) build(req *http.Request, x *exchange) (hearth.Chain, *hearth.Err
 	in := r.input(q, x.key, x.gen.CreatedAt)
 	x.priced = in.Now
 	x.routed.session, x.routed.opening = x.chat.Session(req.Header.Get("X-Session-Id")), x.chat.Opening()
+	x.parts, x.routed.maker = r.history(x.chat, x.key, in.Now)
 	r.route(&in, &x.routed, x.gen.ID)
 	ch, err := chain.Build(in)
 	for err != nil {
@@ -117,7 +118,8 @@ func (r *Relay) Explain(raw []byte, key *hearth.Key, generation, session string)
 		chat.Prefs.MaxPrice = chat.Prefs.MaxPrice.Times(shown.Rate)
 	}
 	x := Explained{In: r.input(&chat.Request, key, time.Now().In(r.opt.Zone)), Terms: map[int]routing.Terms{}}
-	r.route(&x.In, &routed{session: chat.Session(session), opening: chat.Opening(), explained: generation == "", terms: x.Terms}, generation)
+	_, maker := r.history(chat, key, x.In.Now)
+	r.route(&x.In, &routed{session: chat.Session(session), opening: chat.Opening(), maker: maker, explained: generation == "", terms: x.Terms}, generation)
 	x.Chain, x.Err = chain.Build(x.In)
 	if x.Err != nil && (x.Err.Type == hearth.ErrModelNotFound || x.Err.Type == hearth.ErrInvalidRequest) {
 		return Explained{}, x.Err
@@ -131,7 +133,7 @@ func (r *Relay) Explain(raw []byte, key *hearth.Key, generation, session string)
 func (r *Relay) rerank(x *exchange, failed hearth.Candidate, rest []hearth.Candidate) {
 	if tierLen(failed, rest) > 1 {
 		in := r.input(&x.chat.Request, x.key, x.gen.CreatedAt)
-		in.Priced = x.priced
+		in.Priced, in.Maker = x.priced, x.routed.maker
 		if r.router != nil && r.opt.ByCost {
 			x.routed.now, x.routed.ask.Retry = in.Now, true
 			in.Rank = func(tier []hearth.Candidate) { r.rank(&x.routed, tier) }

@@ -8,6 +8,7 @@ import (
 
 	"myip.co.kr/hearth"
 	"myip.co.kr/hearth/internal/account"
+	"myip.co.kr/hearth/internal/chain"
 	"myip.co.kr/hearth/internal/dialect"
 	"myip.co.kr/hearth/internal/estimate"
 	"myip.co.kr/hearth/internal/ledger"
@@ -30,6 +31,8 @@ type exchange struct {
 	use      account.Use   // of the limits per minute of the key
 	tally    tally
 	routed   routed
+	parts    []chain.Maker // who made the sealed parts of the history; nil = nobody is known
+	unsealed bool          // it is noted that somebody gets the history without some of them
 	kept     *keeping // prompt and answer, for who wants to read them later; nil = they are not kept
 	early    *early   // answers before there is a winner; nil = that is not wanted
 	begun    bool     // headers of an answer went to the caller; to be asked for with took

@@ -39,6 +39,7 @@ func (r *Relay) finish(w http.ResponseWriter, x *exchange, o *outcome) error {
 // writeAnswer writes a whole answer, with its bill.
 func (r *Relay) writeAnswer(w http.ResponseWriter, x *exchange, o *outcome) {
 	r.winner(w, o.endpoint)
+	r.noteLeftOut(w, x)
 	box := tails.Get().(*[]byte)
 	tail := o.answer.Append((*box)[:0], &x.stamp, x.gen.Bill)
 	defer func() {

@@ -64,7 +64,7 @@ func (r *Relay) target(x *exchange, e *hearth.Endpoint, limit int) dialect.Targe
 	p := e.Provider
 	to := dialect.Target{
 		Model: e.UpstreamModel, StreamUsage: !p.NoStreamOptions && !r.upstream.PlainOnly(e.Index),
-		MaxTokensKey: p.MaxTokensKey, MaxTokens: limit, UserSalt: r.opt.UserSalt, Running: running(e),
+		MaxTokensKey: p.MaxTokensKey, MaxTokens: limit, UserSalt: r.opt.UserSalt, Running: running(e), Foreign: x.foreign(e),
 	}
 	if s := e.Slot; s != nil {
 		engine, _ := hearth.EngineOf(s.Engine)

@@ -11,9 +11,9 @@ import (
 )
 
 // Next makes the Relay of a newer configuration. The two share what the process holds of request bodies, what is
-// recorded of refused requests, what keys used in the last minute and the count of Overruns; a request that began with one of them ends with it.
+// recorded of refused requests, what keys used in the last minute, who made what of their histories and the count of Overruns; a request that began with one of them ends with it.
 func (r *Relay) Next(o Options, p Parts) *Relay {
-	return newRelay(o, p, r.bodies, r.misses, r.overruns, r.minutes, r.marks)
+	return newRelay(o, p, r.bodies, r.misses, r.overruns, r.minutes, r.makers, r.marks)
 }
 
 // Follow says that next has taken over, to be called once. A request of r that can be served no more, for its slot is gone

@@ -65,6 +65,7 @@ type Relay struct {
 	misses   *sampler         // likewise
 	overruns *atomic.Int64    // likewise
 	minutes  *account.Minutes // likewise
+	makers   *makers          // likewise
 	marks    maphash.Seed     // likewise; what sessions are recorded by
 	followed chan struct{}    // closed when a newer relay has taken over
 	next     *Relay           // which one; to be read when followed is closed
@@ -89,10 +90,10 @@ type Parts struct {
 
 // New makes a Relay.
 func New(o Options, p Parts) *Relay {
-	return newRelay(o, p, new(atomic.Int64), new(sampler), new(atomic.Int64), new(account.Minutes), maphash.MakeSeed())
+	return newRelay(o, p, new(atomic.Int64), new(sampler), new(atomic.Int64), new(account.Minutes), newMakers(), maphash.MakeSeed())
 }
 
-func newRelay(o Options, p Parts, bodies *atomic.Int64, misses *sampler, overruns *atomic.Int64, minutes *account.Minutes, marks maphash.Seed) *Relay {
+func newRelay(o Options, p Parts, bodies *atomic.Int64, misses *sampler, overruns *atomic.Int64, minutes *account.Minutes, makers *makers, marks maphash.Seed) *Relay {
 	if o.Zone == nil {
 		o.Zone = time.UTC
 	}
@@ -101,7 +102,7 @@ func newRelay(o Options, p Parts, bodies *atomic.Int64, misses *sampler, overrun
 	}
 	return &Relay{
 		opt: o, names: namesFor(o.HeaderPrefix), catalog: p.Catalog, fleet: p.Fleet, health: p.Health,
-		upstream: p.Upstream, ledger: p.Ledger, windows: p.Windows, router: p.Router, media: p.Media, contents: p.Contents, judge: p.Judge, log: p.Log, done: p.Done, bodies: bodies, misses: misses, overruns: overruns, minutes: minutes, marks: marks,
+		upstream: p.Upstream, ledger: p.Ledger, windows: p.Windows, router: p.Router, media: p.Media, contents: p.Contents, judge: p.Judge, log: p.Log, done: p.Done, bodies: bodies, misses: misses, overruns: overruns, minutes: minutes, makers: makers, marks: marks,
 		followed: make(chan struct{}),
 	}
 }

@@ -18,6 +18,7 @@ type routed struct {
 	session   string        // as the caller names its conversation, "" = it does not
 	opening   []byte        // how the conversation begins; of the body, so it is not kept
 	keyID     string        // of the caller
+	maker     chain.Maker   // of the latest sealed part of the history
 	model     *hearth.Model // whose session hash is
 	hash      uint64
 	tried     *hearth.Model // whose external endpoint was asked last, nil = none was
@@ -40,6 +41,7 @@ type ranked struct {
 // route prepares the router's part of a chain: where tiers go by cost it orders them, and endpoints that it has taken out
 // are as if in cooldown. draw is what the request's choices are drawn from.
 func (r *Relay) route(in *chain.Input, x *routed, draw string) {
+	in.Maker = x.maker
 	if r.router == nil {
 		return
 	}
@@ -79,6 +81,8 @@ func (r *Relay) rank(x *routed, tier []hearth.Candidate) {
 	ask := x.ask
 	ask.Session = x.sessionOf(e.Model)
 	ask.NoExplore = ask.NoExplore || len(x.tiers) > 0
+	made := x.maker.Among(tier) // the chain puts it first
+	ask.Retry = ask.Retry || made
 	var why []routing.Terms
 	if x.terms != nil {
 		why = make([]routing.Terms, len(tier))
@@ -88,15 +92,19 @@ func (r *Relay) rank(x *routed, tier []hearth.Candidate) {
 		why = *box
 	}
 	d := r.router.Order(&ask, tier, why, x.now)
-	x.tiers = append(x.tiers, ranked{e.Model, e.Priority, d})
+	if !made {
+		x.tiers = append(x.tiers, ranked{e.Model, e.Priority, d})
+	}
 	if x.terms == nil {
-		x.note(r, e, &d, why)
+		if !made {
+			x.note(r, e, &d, why)
+		}
 		return
 	}
 	for _, t := range why {
 		x.terms[t.Endpoint] = t
 	}
-	if x.explained {
+	if x.explained && !made {
 		r.likeliest(ask, tier, why, x.now)
 	}
 }
