@@ -40,7 +40,8 @@ func (m *Maker) Among(cs []hearth.Candidate) bool {
 // tier, or under the caller's own order or sort of all that no own slot and no end of provider.order stands between. One
 // that misses a bar of the caller's, or is only a last resort, stays where it is.
 func (b *builder) makerFirst(cs []hearth.Candidate, own bool) {
-	if b.Maker.Provider == "" {
+	p := &b.Request.Prefs
+	if b.Maker.Provider == "" || p.AcrossModels && p.Sort != "" && len(p.Order) == 0 { // the models are sorted together
 		return
 	}
 	for len(cs) > 0 {
@@ -56,7 +57,11 @@ func (b *builder) makerFirst(cs []hearth.Candidate, own bool) {
 // together says whether the maker may move from the place of y to that of x; own: the caller chose the order.
 func (b *builder) together(x, y *hearth.Candidate, own bool) bool {
 	switch {
-	case x.Endpoint.Local() || y.Endpoint.Local():
+	case x.Endpoint.Local():
+		return false
+	case b.dropped(y.Endpoint): // it is as good as not there
+		return true
+	case y.Endpoint.Local():
 		return false
 	case !own:
 		return x.Endpoint.Priority == y.Endpoint.Priority

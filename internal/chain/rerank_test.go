@@ -30,6 +30,7 @@ func TestRerank(t *testing.T) {
 		{"only what was not tried", ask(gemma), three, func(s *scene) { s.slots["gemma-gpu-3"] = hearth.SlotView{State: ready} }, 1, []string{node3, acmeGemma, betaGemma}},
 		{"an external tier by its rank", ask(gemma), func(s *scene) { s.serve("gamma", "1") }, func(s *scene) { s.Rank = backwards }, 1, []string{betaGemma, acmeGemma}},
 		{"an external tier by price without one", ask(gemma), func(s *scene) { s.serve("gamma", "1"); s.Rank = backwards }, func(s *scene) { s.Rank = nil }, 1, []string{gamma, acmeGemma}},
+		{"an external tier by its rank, behind who made the history", ask(gemma), func(s *scene) { s.serve("gamma", "1") }, func(s *scene) { s.Rank, s.Maker = backwards, Maker{Provider: "acme"} }, 1, []string{acmeGemma, betaGemma}},
 		{"the next tier stays", ask(gemma), nil, func(s *scene) { s.Rank = backwards }, 0, []string{acmeGemma, betaGemma}},
 		{"another priority stays", ask(gemma), func(s *scene) { s.at(betaGemma).Priority = 60; s.serve("gamma", "1").Priority = 60 }, func(s *scene) { s.Rank = backwards }, 1, []string{gamma, betaGemma}},
 		{"the next model stays", ask(gemma, exaone), func(s *scene) { s.at(acmeGemma).Disabled, s.at(betaGemma).Disabled = true, true }, func(s *scene) { s.slot("exaone", ready) }, 0, []string{localExaone}},

@@ -33,10 +33,10 @@ type exchange struct {
 	routed   routed
 	parts    []chain.Maker // who made the sealed parts of the history; nil = nobody is known
 	unsealed bool          // it is noted that somebody gets the history without some of them
-	kept     *keeping // prompt and answer, for who wants to read them later; nil = they are not kept
-	early    *early   // answers before there is a winner; nil = that is not wanted
-	begun    bool     // headers of an answer went to the caller; to be asked for with took
-	recorded bool     // or it is to have no record
+	kept     *keeping      // prompt and answer, for who wants to read them later; nil = they are not kept
+	early    *early        // answers before there is a winner; nil = that is not wanted
+	begun    bool          // headers of an answer went to the caller; to be asked for with took
+	recorded bool          // or it is to have no record
 	forgone  bool
 }
 

@@ -3,6 +3,7 @@ package relay
 import (
 	"hash/maphash"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -106,16 +107,11 @@ func (r *Relay) made(x *exchange, o *outcome) {
 // foreign says which sealed parts of the history the endpoint must not get: those that another provider is known to have
 // made. nil = it gets them all.
 func (x *exchange) foreign(e *hearth.Endpoint) func(part int) bool {
-	by := func(part int) bool {
-		p := x.parts[part].Provider
-		return p != "" && p != e.Provider.Slug
+	slug := e.Provider.Slug
+	if !slices.ContainsFunc(x.parts, func(m chain.Maker) bool { return m.Provider != "" && m.Provider != slug }) {
+		return nil
 	}
-	for i := range x.parts {
-		if by(i) {
-			return by
-		}
-	}
-	return nil
+	return func(part int) bool { return x.parts[part].Provider != "" && x.parts[part].Provider != slug }
 }
 
 // leftOut puts it into the record that the endpoint gets the history without its sealed parts. The caller is told with the
