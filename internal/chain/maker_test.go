@@ -41,6 +41,8 @@ var makerCases = []buildCase{
 	{name: "an endpoint of its provider will do", req: ask(gemma), given: madeBy("beta", "beta:other"), want: []string{localGemma, betaGemma, acmeGemma}},
 	{name: "the endpoint itself before others of its provider", req: ask(gemma), given: madeBy("beta", "beta-2:"+gemma, betaTwo), want: []string{localGemma, "beta-2 " + gemma, acmeGemma, betaGemma}},
 	{name: "another of its provider if the endpoint is out", req: ask(gemma), given: madeBy("beta", "beta:"+gemma, betaTwo, coolBeta), want: []string{localGemma, "beta-2 " + gemma, acmeGemma}},
+	{name: "the better one of its provider", req: ask(gemma), given: madeBy("beta", "gone:"+gemma, betaTwo), want: []string{localGemma, betaGemma, acmeGemma, "beta-2 " + gemma}},
+	{name: "another of its provider before the last resort", req: ask(gemma), given: madeBy("beta", "beta:"+gemma, betaTwo, coolBeta, func(s *scene) { s.LastResort = true }), want: []string{localGemma, "beta-2 " + gemma, acmeGemma, betaGemma}},
 	{name: "never past another tier", req: ask(gemma), given: madeBy("beta", "beta:"+gemma, earlier(acmeGemma)), want: []string{localGemma, acmeGemma, betaGemma}},
 	{name: "one in cooldown is out", req: ask(gemma), given: madeBy("beta", "beta:"+gemma, coolBeta), want: []string{localGemma, acmeGemma}},
 	{name: "one that is a last resort stays the last", req: ask(gemma), given: madeBy("beta", "beta:"+gemma, coolBeta, func(s *scene) { s.LastResort = true }), want: []string{localGemma, acmeGemma, betaGemma}},
