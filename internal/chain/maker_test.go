@@ -25,7 +25,7 @@ func earlier(name string) func(*scene) { return func(s *scene) { s.at(name).Prio
 
 func slowBeta(s *scene) { s.measured(betaGemma, 2, 10) }
 
-// betaTwo serves Gemma at one more endpoint of beta's, the dearer one.
+// betaTwo serves Gemma at one more endpoint of beta's, which costs nothing for a request without a prompt.
 func betaTwo(s *scene) {
 	e := s.serve("beta-2", "9000")
 	e.Provider = s.at(betaGemma).Provider
@@ -41,7 +41,7 @@ var makerCases = []buildCase{
 	{name: "an endpoint of its provider will do", req: ask(gemma), given: madeBy("beta", "beta:other"), want: []string{localGemma, betaGemma, acmeGemma}},
 	{name: "the endpoint itself before others of its provider", req: ask(gemma), given: madeBy("beta", "beta-2:"+gemma, betaTwo), want: []string{localGemma, "beta-2 " + gemma, acmeGemma, betaGemma}},
 	{name: "another of its provider if the endpoint is out", req: ask(gemma), given: madeBy("beta", "beta:"+gemma, betaTwo, coolBeta), want: []string{localGemma, "beta-2 " + gemma, acmeGemma}},
-	{name: "the better one of its provider", req: ask(gemma), given: madeBy("beta", "gone:"+gemma, betaTwo), want: []string{localGemma, betaGemma, acmeGemma, "beta-2 " + gemma}},
+	{name: "the one that is first of its provider", req: ask(gemma), given: madeBy("beta", "gone:"+gemma, betaTwo), want: []string{localGemma, "beta-2 " + gemma, acmeGemma, betaGemma}},
 	{name: "another of its provider before the last resort", req: ask(gemma), given: madeBy("beta", "beta:"+gemma, betaTwo, coolBeta, func(s *scene) { s.LastResort = true }), want: []string{localGemma, "beta-2 " + gemma, acmeGemma, betaGemma}},
 	{name: "never past another tier", req: ask(gemma), given: madeBy("beta", "beta:"+gemma, earlier(acmeGemma)), want: []string{localGemma, acmeGemma, betaGemma}},
 	{name: "one in cooldown is out", req: ask(gemma), given: madeBy("beta", "beta:"+gemma, coolBeta), want: []string{localGemma, acmeGemma}},

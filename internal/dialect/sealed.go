@@ -134,7 +134,7 @@ func (s *scan) member() (key []byte, from, val int, ok bool) {
 		return nil, 0, 0, false
 	}
 	from = at + bytes.IndexByte(s.b[at:], '"') // white space and a comma stand before the key
-	if val = s.here(); s.kind() == '"' { // it was read before, and is long
+	if val = s.here(); s.kind() == '"' {       // it was read before, and is long
 		s.i = stringEnd(s.b, val)
 	} else {
 		s.value()
