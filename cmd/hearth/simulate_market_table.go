@@ -30,6 +30,15 @@ func (c *simulateMarketCmd) print(out io.Writer, plan *market.Plan, played *mark
 		}
 		return err
 	}
+	if err := c.table(out, plan, played); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "Means over seeds %s.\n", list(played.Seeds))
+	return err
+}
+
+// table shows the figures of each scenario, and what became of the gates of random ones.
+func (c *simulateMarketCmd) table(out io.Writer, plan *market.Plan, played *market.Comparison) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "TTFT\tp50\tp95\tTOK/S\t429\tFAILED\tLOST\tCOST\tCACHED\tUSER\t  POLICY")
 	for i := range played.Scenarios {
@@ -67,11 +76,7 @@ func (c *simulateMarketCmd) print(out io.Writer, plan *market.Plan, played *mark
 			fmt.Fprintf(w, "%d\t%d\t%.1f\t%.1f\t  %s\n", m.Scenarios, m.Missed, 100*m.Mean, 100*m.Most, m.Gate)
 		}
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(out, "Means over seeds %s.\n", list(played.Seeds))
-	return err
+	return w.Flush()
 }
 
 // drawn says whether the scenarios are random ones.

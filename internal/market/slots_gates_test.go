@@ -5,8 +5,7 @@ import (
 )
 
 // short says by how much a promise may not be kept in a scenario of the list, where it is not; docs/slots.md shows these.
-var short = map[string]float64{
-}
+var short = map[string]float64{}
 
 // TestSlotGates holds what is promised of every scenario of the list: with -full in many runs; else in two, whose means
 // are uncertain by about a twentieth, and may miss a promise by so much.

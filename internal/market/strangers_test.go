@@ -46,10 +46,13 @@ func TestStrangers(t *testing.T) {
 		"equal in all":             stranger(t, rowsOf(5, func(int) string { return "0.5,1.5,0.5,1,50,1" })...),
 		"no discount for a cache":  stranger(t, rowsOf(5, func(i int) string { return fmt.Sprintf("%g,2,%g,1,50,0.99", 0.4+0.1*float64(i), 0.4+0.1*float64(i)) })...),
 		"a cache dearer than none": stranger(t, rowsOf(3, func(i int) string { return fmt.Sprintf("0.5,2,%d,1,50,0.99", i+1) })...),
-		"huge and tiny prices":     stranger(t, rowsOf(6, func(i int) string { p := math.Pow(10, float64(3*i-9)); return fmt.Sprintf("%g,%g,%g,1,50,0.99", p, p, p/10) })...),
-		"waits of all sizes":       stranger(t, rowsOf(7, func(i int) string { return fmt.Sprintf("0.5,1.5,0.1,%g,50,0.99", 0.1*math.Pow(100, float64(i)/6)) })...),
-		"thirty-three":             stranger(t, rowsOf(33, func(i int) string { return fmt.Sprintf("%g,2,0.1,%g,50,0.99", 0.3+0.02*float64(i), 0.2+0.1*float64(i)) })...),
-		"hardly ever up":           stranger(t, rowsOf(3, func(i int) string { return "0.5,1.5,0.1,1,50,0.01" })...),
+		"huge and tiny prices": stranger(t, rowsOf(6, func(i int) string {
+			p := math.Pow(10, float64(3*i-9))
+			return fmt.Sprintf("%g,%g,%g,1,50,0.99", p, p, p/10)
+		})...),
+		"waits of all sizes": stranger(t, rowsOf(7, func(i int) string { return fmt.Sprintf("0.5,1.5,0.1,%g,50,0.99", 0.1*math.Pow(100, float64(i)/6)) })...),
+		"thirty-three":       stranger(t, rowsOf(33, func(i int) string { return fmt.Sprintf("%g,2,0.1,%g,50,0.99", 0.3+0.02*float64(i), 0.2+0.1*float64(i)) })...),
+		"hardly ever up":     stranger(t, rowsOf(3, func(i int) string { return "0.5,1.5,0.1,1,50,0.01" })...),
 	}
 	loads := map[string]string{
 		"one request": "0,100,50,,0\n", "all at once": usual + strings.Repeat("7,100,50,,0\n", 200), "backwards": usual + "20,900,10,a,500\n10,500,10,a,0\n0,100,10,,0\n",

@@ -82,7 +82,7 @@ func TestProber_Hang(t *testing.T) {
 				t.Fatalf("served by %q", g.Slug)
 			}
 		}
-		<-time.After(500 * time.Millisecond) // not at the very instants of the probes
+		<-time.After(500 * time.Millisecond)                                  // not at the very instants of the probes
 		for at := 90 * time.Second; at < 270*time.Second; at += time.Second { // 90 s have passed
 			if a := s.ask(t.Context(), chat(stream)); a.took > time.Second {
 				t.Fatalf("a caller waited %v at %v", a.took, at)
