@@ -149,6 +149,7 @@ func steady(name string, load Workload) Scenario {
 // TestReplay_AgainstTheWorldItself: the records of one policy say what another one comes to in the same world, by less than a
 // tenth or within the bounds that are given.
 func TestReplay_AgainstTheWorldItself(t *testing.T) {
+	alone(t)
 	t.Parallel()
 	for _, c := range []struct {
 		world Scenario

@@ -241,6 +241,7 @@ func TestLeastTurns_Property(t *testing.T) {
 
 // Of two models and one key it is known what a schedule that keeps the promise can do: hearth has more loads, but not many.
 func TestClairvoyant(t *testing.T) {
+	alone(t)
 	for _, c := range []struct {
 		name   string
 		change func(*SlotScenario)
@@ -281,6 +282,7 @@ func TestClairvoyant(t *testing.T) {
 
 // No run has fewer loads than its own bound, however many requests are lost and made good.
 func TestClairvoyant_Lost(t *testing.T) {
+	alone(t)
 	tighter := 0
 	for _, c := range []struct {
 		loads   [2]time.Duration

@@ -32,6 +32,7 @@ func rowsOf(n int, line func(i int) string) (rows []string) {
 
 // TestStrangers: every policy plays markets and workloads that nobody has thought of, and all figures are numbers.
 func TestStrangers(t *testing.T) {
+	alone(t)
 	t.Parallel()
 	const usual = "seconds,in,out,session,shared\n"
 	var busy strings.Builder

@@ -124,6 +124,7 @@ type stakes struct {
 // atStakes plays a small test at the default value of time and, with fewer seeds unless -full is given, where time is
 // cheap and where it is dear.
 func atStakes(t *testing.T, play func(t *testing.T, v stakes)) {
+	alone(t)
 	t.Parallel()
 	few := 3
 	if *full {
