@@ -156,7 +156,7 @@ func TestTurnChange(t *testing.T) {
 		h := shuttle(t)
 		<-h.come(h.a, time.Second)
 		v := <-h.come(h.b, time.Second)
-		between(t, "the swap", v.waited(), 5*time.Second, 7*time.Second+3*notice)
+		between(t, "the swap", v.waited(), 7*time.Second, 7*time.Second+3*notice)
 		h.calm()
 	})
 	bubble(t, "and serves who comes in that time", func(t *testing.T) {
