@@ -23,7 +23,7 @@ type simulateCmd struct {
 
 type simulateSlotsCmd struct {
 	Scenario []string `placeholder:"NAME" help:"Play only the scenarios of the list whose name this is; * stands for anything. May be repeated."`
-	Random   int      `placeholder:"N" help:"Play N scenarios drawn at random from all that the list is a sample of, instead of the list, and sum up what became of the gates."`
+	Random   *int     `placeholder:"N" help:"Play N scenarios drawn at random from all that the list is a sample of, instead of the list, and sum up what became of the gates."`
 	List     bool     `help:"Print the names of the list's scenarios and do nothing else."`
 	Policy   []string `enum:"hearth,fifo,no-ageing,clairvoyant,clairvoyant-free,hearth-never-votes,hearth-always-votes" placeholder:"POLICY" help:"Show only this policy. May be repeated."`
 	Seed     uint64   `default:"1" placeholder:"N" help:"Seed of the first run; the others follow (default: ${default})."`
@@ -93,7 +93,7 @@ func (c *simulateSlotsCmd) Run(ctx context.Context, std streams) error {
 	if err := c.print(std.out, results); err != nil {
 		return err
 	}
-	if c.Random > 0 && !c.JSON {
+	if c.Random != nil && !c.JSON {
 		if err := market.SlotSummary(std.out, results); err != nil {
 			return err
 		}
@@ -128,15 +128,18 @@ func (c *simulateSlotsCmd) scenarios() ([]market.SlotScenario, error) {
 		return nil, fmt.Errorf("--runs: between 1 and %d, not %d", maxRuns, c.Runs)
 	}
 	list := market.SlotScenarios()
-	switch {
-	case c.Random < 0 || c.Random > maxRandom:
-		return nil, fmt.Errorf("--random: between 1 and %d, not %d", maxRandom, c.Random)
-	case c.Random > 0:
-		list = market.RandomSlotScenarios(c.Random, c.Seed)
+	if n := c.Random; n != nil {
+		if *n < 1 || *n > maxRandom {
+			return nil, fmt.Errorf("--random: between 1 and %d, not %d", maxRandom, *n)
+		}
+		list = market.RandomSlotScenarios(*n, c.Seed)
 	}
 	if c.given() {
 		if len(c.Scenario) > 0 {
 			return nil, fmt.Errorf("--scenario is of the list; leave it out to play a mix of your own")
+		}
+		if c.Random != nil {
+			return nil, fmt.Errorf("--random draws other scenarios; leave it out to play a mix of your own")
 		}
 		s, err := c.scenario()
 		if err != nil {

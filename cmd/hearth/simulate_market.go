@@ -16,14 +16,14 @@ import (
 
 type simulateMarketCmd struct {
 	Suite      string   `enum:"tuning,reporting,random" default:"reporting" help:"Which scenarios are played, unless files are given: the tuning half, the reporting half, or random ones (default: ${default})."`
-	Scenarios  int      `default:"40" placeholder:"N" help:"How many scenarios the suite random has (default: ${default}). They are drawn with the first seed."`
+	Scenarios  *int     `placeholder:"N" help:"How many scenarios the suite random has (default: 40). They are drawn with the first seed."`
 	Scenario   []string `placeholder:"NAME" help:"Play only the scenarios whose name this is; * stands for anything. May be repeated."`
 	List       bool     `help:"Print the names of the scenarios and do nothing else."`
 	Market     string   `placeholder:"FILE" help:"Play a market of your own: CSV with name, input price, output price, cache price, TTFT p50, tok/s p50, uptime."`
 	Workload   string   `placeholder:"FILE" help:"Play requests of your own: CSV with seconds, input tokens, output tokens, session, shared-prefix tokens."`
 	Policy     []string `placeholder:"POLICY" help:"Policies to play, separated by commas (default: routing-cost,inverse-square,price-cooldown)."`
 	Seed       []uint64 `placeholder:"N" help:"Seeds to play with, separated by commas (default: 1,2,3)."`
-	Kappa      float64  `placeholder:"X" help:"Value of time of routing-cost in every comparison (default: 0.75, and 0.1 against price-cooldown)."`
+	Kappa      *float64 `placeholder:"X" help:"Value of time of routing-cost in every comparison, 0 = price and failures alone count (default: 0.75, and 0.1 against price-cooldown)."`
 	MaxPremium *float64 `placeholder:"PART" help:"Ceiling of routing-cost over the mix by price alone, as 0.05 (default: 0.11; 0 is none)."`
 	JSON       bool     `name:"json" xor:"form" help:"Print JSON."`
 	Markdown   bool     `xor:"form" help:"Print tables in Markdown."`
@@ -37,6 +37,7 @@ type simulateMarketCmd struct {
 const (
 	maxSeeds     = 1000
 	maxScenarios = 10_000
+	scenarios    = 40 // unless more or fewer are wanted
 )
 
 // Help is the long help of the command.
@@ -119,8 +120,8 @@ func (c *simulateMarketCmd) Run(ctx context.Context, std streams) error {
 
 func (c *simulateMarketCmd) plan() (*market.Plan, error) {
 	p := &market.Plan{Policies: c.Policy, Seeds: c.Seed, Versus: market.Usual()}
-	if c.Kappa != 0 && !(c.Kappa > 0 && c.Kappa <= 100) {
-		return nil, fmt.Errorf("--kappa: over 0 and at most 100, not %g", c.Kappa)
+	if k := c.Kappa; k != nil && !(*k >= 0 && *k <= market.MaxKappa) {
+		return nil, fmt.Errorf("--kappa: from 0 to %d, not %g", market.MaxKappa, *k)
 	}
 	p.Kappa = c.Kappa
 	if part := c.MaxPremium; part != nil {
@@ -137,8 +138,11 @@ func (c *simulateMarketCmd) plan() (*market.Plan, error) {
 	if len(p.Seeds) > maxSeeds {
 		return nil, fmt.Errorf("--seed: at most %d, not %d", maxSeeds, len(p.Seeds))
 	}
-	if c.Scenarios < 1 || c.Scenarios > maxScenarios {
-		return nil, fmt.Errorf("--scenarios: between 1 and %d, not %d", maxScenarios, c.Scenarios)
+	if n := c.Scenarios; n != nil && (*n < 1 || *n > maxScenarios) {
+		return nil, fmt.Errorf("--scenarios: between 1 and %d, not %d", maxScenarios, *n)
+	}
+	if c.Scenarios != nil && !c.drawn() {
+		return nil, fmt.Errorf("--scenarios is of --suite random; --scenario NAME plays some of another one")
 	}
 	if len(p.Policies) == 0 {
 		p.Policies = []string{market.RoutingCost, market.InverseSquare, market.PriceCooldown}
@@ -152,6 +156,9 @@ func (c *simulateMarketCmd) plan() (*market.Plan, error) {
 			return nil, fmt.Errorf("--policy: %s is there twice", name)
 		}
 	}
+	if c.Kappa != nil && !slices.Contains(p.Policies, market.RoutingCost) {
+		return nil, fmt.Errorf("--kappa is of %s, which is not among the policies", market.RoutingCost)
+	}
 	c.versus(p)
 	var err error
 	p.Scenarios, err = c.scenarios(p.Seeds[0])
@@ -163,14 +170,14 @@ func (c *simulateMarketCmd) versus(p *market.Plan) {
 	if !slices.Contains(p.Policies, market.RoutingCost) {
 		return
 	}
-	if c.Kappa == 0 && slices.Contains(p.Policies, market.PriceCooldown) && !slices.Contains(p.Policies, market.Thrifty) {
+	if c.Kappa == nil && slices.Contains(p.Policies, market.PriceCooldown) && !slices.Contains(p.Policies, market.Thrifty) {
 		p.Policies = append(p.Policies, market.Thrifty)
 	}
 	for _, name := range p.Policies {
 		if name == market.RoutingCost || strings.HasPrefix(name, market.RoutingCost+"@") {
 			continue
 		}
-		if _, ok := p.Versus[name]; !ok || c.Kappa != 0 {
+		if _, ok := p.Versus[name]; !ok || c.Kappa != nil {
 			p.Versus[name] = market.RoutingCost
 		}
 	}
@@ -180,7 +187,9 @@ func (c *simulateMarketCmd) scenarios(seed uint64) ([]market.Scenario, error) {
 	if c.Market == "" && c.Workload == "" {
 		list := market.Scenarios(c.Suite)
 		if c.Suite == market.Fresh {
-			list = market.Drawn(seed, c.Scenarios)
+			n := scenarios
+			set(&n, c.Scenarios)
+			list = market.Drawn(seed, n)
 		}
 		return matching(list, c.Scenario, func(s *market.Scenario) string { return s.Name })
 	}

@@ -77,6 +77,25 @@ func TestSimulateMarket(t *testing.T) {
 			t.Errorf("%d policies", len(got.Scenarios[0].Policies))
 		}
 	})
+	t.Run("a value of time of 0", func(t *testing.T) {
+		t.Parallel()
+		cost := func(policy string, args ...string) float64 {
+			code, out, errs := trade(append(args, "--market", m, "--workload", w, "--json", "--seed", "1", "--policy", policy)...)
+			var got struct {
+				Scenarios []struct {
+					Policies map[string]struct{ Cost float64 }
+				}
+			}
+			if err := json.Unmarshal([]byte(out), &got, json.MatchCaseInsensitiveNames(true)); err != nil || code != 0 {
+				t.Fatal(code, err, errs)
+			}
+			return got.Scenarios[0].Policies[policy].Cost
+		}
+		none, own, usual := cost("routing-cost", "--kappa", "0"), cost("routing-cost@0"), cost("routing-cost")
+		if none != own || none >= usual {
+			t.Errorf("%v with --kappa 0, %v as routing-cost@0, %v by default", none, own, usual)
+		}
+	})
 	for _, c := range []struct {
 		name string
 		args []string
@@ -84,7 +103,10 @@ func TestSimulateMarket(t *testing.T) {
 	}{
 		{"a policy that there is not", []string{"--policy", "cheap"}, `--policy: there is no policy "cheap"; there are routing-cost,`},
 		{"a scenario that there is not", []string{"--scenario", "x"}, `--scenario: the list has no "x"`},
-		{"no value of time", []string{"--kappa=-1"}, "--kappa: over 0 and at most 100"},
+		{"no value of time", []string{"--kappa=-1"}, "--kappa: from 0 to 100, not -1"},
+		{"a value of time of nobody", []string{"--kappa", "0.5", "--policy", "price,routing-cost@0.1"}, "--kappa is of routing-cost, which is not among the policies"},
+		{"scenarios of no list", []string{"--scenarios", "0", "--suite", "random"}, "--scenarios: between 1 and 10000, not 0"},
+		{"a number of scenarios that are not drawn", []string{"--scenarios", "3"}, "--scenarios is of --suite random"},
 		{"a scenario with files", []string{"--market", m, "--scenario", "x"}, "--scenario is of a suite"},
 		{"a file that there is not", []string{"--workload", m + "x"}, "--workload: open "},
 		{"a page that cannot be written", []string{"--market", m, "--workload", w, "--policy", "price", "--seed", "1", "--html", "/no/such/directory/page.html"}, "--html: write /no/such/directory/page.html"},

@@ -52,12 +52,12 @@ func (c *simulateMarketCmd) misplaced() error {
 	}
 	for name, is := range map[string]bool{
 		"--suite": c.Suite != "reporting", "--scenario": len(c.Scenario) > 0, "--list": c.List, "--market": c.Market != "", "--workload": c.Workload != "",
-		"--seed": len(c.Seed) > 0, "--kappa": c.Kappa != 0, "--max-premium": c.MaxPremium != nil, "--markdown": c.Markdown, "--gates": c.Gates, "--html": c.HTML != "",
+		"--seed": len(c.Seed) > 0, "--kappa": c.Kappa != nil, "--scenarios": c.Scenarios != nil, "--max-premium": c.MaxPremium != nil, "--markdown": c.Markdown, "--gates": c.Gates, "--html": c.HTML != "",
 	} {
 		if is {
 			hint := ""
 			if name == "--kappa" {
-				hint = fmt.Sprintf("; write --policy %s@%g", market.RoutingCost, c.Kappa)
+				hint = fmt.Sprintf("; write --policy %s@%g", market.RoutingCost, *c.Kappa)
 			}
 			return fmt.Errorf("%s is for a market that is played, and does not go with --from-records%s", name, hint)
 		}

@@ -66,6 +66,8 @@ func TestSimulateSlots_Mistakes(t *testing.T) {
 		{"a seed below 0", []string{"--seed=-1"}, "--seed"},
 		{"a scenario that is not there", []string{"--scenario", "nothing"}, `--scenario: the list has no "nothing"; --list prints the names`},
 		{"a pattern that is none", []string{"--scenario", "["}, `--scenario: "[" is no pattern`},
+		{"no random scenarios", []string{"--random", "0"}, "--random: between 1 and 10000, not 0"},
+		{"random scenarios and a mix", []string{"--random", "3", "--keys", "3"}, "--random draws other scenarios"},
 		{"a scenario and a mix", []string{"--scenario", "*", "--keys", "3"}, "--scenario is of the list"},
 		{"a policy that is not there", []string{"--policy", "lifo"}, "--policy"},
 		{"two forms", []string{"--json", "--markdown"}, "can't be used together"},

@@ -19,9 +19,10 @@ type Plan struct {
 	Scenarios []Scenario
 	Policies  []string
 	Seeds     []uint64
-	// Kappa is the value of time of routing-cost, MaxPremium its ceiling over the mix by price; 0 = as by default,
-	// a negative ceiling = none.
-	Kappa, MaxPremium float64
+	// Kappa is the value of time of routing-cost, nil = as by default.
+	Kappa *float64
+	// MaxPremium is its ceiling over the mix by price; 0 = as by default, negative = none.
+	MaxPremium float64
 	// Versus says with which policy, of those played, others are compared.
 	Versus map[string]string
 }
@@ -59,6 +60,15 @@ type Comparison struct {
 	Missed    []Missed          `json:"gates,omitempty"` // by gate, where there are several scenarios
 }
 
+// options are those of routing-cost.
+func (p *Plan) options() routing.Options {
+	o := routing.Options{MaxPremium: p.MaxPremium}
+	if p.Kappa != nil {
+		o.Kappa = valueOfTime(*p.Kappa)
+	}
+	return o
+}
+
 // Runs is how many runs the plan has.
 func (p *Plan) Runs() int { return len(p.Scenarios) * len(p.Policies) * len(p.Seeds) }
 
@@ -81,7 +91,7 @@ func (p *Plan) Play(ctx context.Context, done func()) (*Comparison, error) {
 	for range min(runtime.GOMAXPROCS(0), p.Runs()) {
 		workers.Go(func() {
 			for r := range todo {
-				f, err := Run(ctx, &p.Scenarios[r.scenario], p.Policies[r.policy], p.Seeds[r.seed], routing.Options{Kappa: p.Kappa, MaxPremium: p.MaxPremium})
+				f, err := Run(ctx, &p.Scenarios[r.scenario], p.Policies[r.policy], p.Seeds[r.seed], p.options())
 				if err != nil {
 					stop(fmt.Errorf("play %s under %s: %w", p.Scenarios[r.scenario].Name, p.Policies[r.policy], err))
 					continue

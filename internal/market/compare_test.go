@@ -122,8 +122,8 @@ func TestComparison_Gates(t *testing.T) {
 func TestCheckPolicy(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
-		RoutingCost: "", Thrifty: "", Random: "", "": `there is no policy ""; there are routing-cost, price,`, "routing-cost@0": "over 0 and at most 100",
-		"routing-cost@NaN": "over 0", "price@1": "only routing-cost has a value of time", "routing-cost@": "over 0",
+		RoutingCost: "", Thrifty: "", Random: "", "": `there is no policy ""; there are routing-cost, price,`, "routing-cost@0": "", "routing-cost@100": "",
+		"routing-cost@-1": "from 0 to 100", "routing-cost@101": "from 0 to 100", "routing-cost@NaN": "from 0", "price@1": "only routing-cost has a value of time", "routing-cost@": "from 0",
 	} {
 		err := CheckPolicy(name)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

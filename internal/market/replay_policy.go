@@ -23,7 +23,7 @@ func CheckReplayPolicy(name string) error {
 type replayPolicy struct {
 	name   string
 	base   string
-	kappa  float64 // of routing-cost, 0 = the recorded one
+	kappa  float64 // of routing-cost, 0 = the recorded one; a hair above it is 0
 	spread []float64
 }
 
@@ -41,6 +41,7 @@ func newReplayPolicy(name string) (*replayPolicy, error) {
 	if own {
 		_, kappa, _ := strings.Cut(name, "@")
 		p.kappa, _ = strconv.ParseFloat(kappa, 64) // it was checked
+		p.kappa = max(p.kappa, 1e-9)
 	}
 	return p, nil
 }

@@ -32,7 +32,7 @@ func equal(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Max(1, math.Ab
 
 // The estimate, computed by hand.
 func TestReplay_ByHand(t *testing.T) {
-	r, err := NewReplay([]string{"price", "inverse-square", "routing-cost@2"})
+	r, err := NewReplay([]string{"price", "inverse-square", "routing-cost@2", "routing-cost@0"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,6 +62,9 @@ func TestReplay_ByHand(t *testing.T) {
 	// At a kappa of 2 a costs 1+2·1 = 3 in all and b 2+2·0.5 = 3: they share, as at 1 they would not.
 	if even := out.All.Policies["routing-cost@2"]; !equal(even.Endpoints[0].Share, 0.5) || !equal(even.Cost.Value, 4*(0.5*trueA+0.5*2*trueB)+(3.3-3*trueA)+(2.4-2*trueB)) {
 		t.Errorf("routing-cost@2: %+v", even)
+	}
+	if none := out.All.Policies["routing-cost@0"]; !equal(none.Cost.Value, price.Cost.Value) || !equal(none.Endpoints[0].Share, 1) {
+		t.Errorf("routing-cost@0: %+v", none) // price alone counts, for nothing fails
 	}
 	h := out.All.Happened
 	if want := (Outcome{Cost: 5.7, TTFT: 1, TTFTP50: h.TTFTP50, TTFTP95: h.TTFTP95, E2E: 400.0 / 25, User: (5.7 + 3*(0.4+0.6) + 0.4 + 0.3) / 4}); !cmp.Equal(want, h, cmp.Comparer(equal)) {
@@ -199,7 +202,7 @@ func TestReadRecords(t *testing.T) {
 }
 
 func TestReplay_Limits(t *testing.T) {
-	for _, policies := range [][]string{nil, {"price", "price"}, {"least-latency"}, {"routing-cost@0"}, {"routing-cost@x"}, {"price@1"}, make([]string, 9)} {
+	for _, policies := range [][]string{nil, {"price", "price"}, {"least-latency"}, {"routing-cost@-1"}, {"routing-cost@x"}, {"price@1"}, make([]string, 9)} {
 		if _, err := NewReplay(policies); err == nil {
 			t.Errorf("%q are accepted", policies)
 		}

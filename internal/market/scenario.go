@@ -125,18 +125,26 @@ func CheckPolicy(name string) error {
 	if base != RoutingCost {
 		return fmt.Errorf("policy %q: only %s has a value of time", name, RoutingCost)
 	}
-	if k, err := strconv.ParseFloat(kappa, 64); err != nil || !(k > 0 && k <= maxKappa) {
-		return fmt.Errorf("policy %q: its value of time must be over 0 and at most %d, as in %s@0.1", name, maxKappa, RoutingCost)
+	if k, err := strconv.ParseFloat(kappa, 64); err != nil || !(k >= 0 && k <= MaxKappa) {
+		return fmt.Errorf("policy %q: its value of time must be from 0 to %d, as in %s@0.1", name, MaxKappa, RoutingCost)
 	}
 	return nil
 }
 
-// maxKappa is the most that a value of time can be.
-const maxKappa = 100
+// MaxKappa is the most that a value of time can be. At the least, 0, price and failed tries alone count.
+const MaxKappa = 100
 
 // Policies are the names of all, that of the gateway first.
 func Policies() []string {
 	return []string{RoutingCost, ByPrice, PriceCooldown, InverseSquare, LeastLatency, P2CEWMA, Prequal, Random}
+}
+
+// valueOfTime is a value of time as an option of the router, to which 0 is the default and what is below it none.
+func valueOfTime(kappa float64) float64 {
+	if kappa == 0 {
+		return -1
+	}
+	return kappa
 }
 
 func newBuyer(name string, list []Listing, arrivals int, seed uint64, o routing.Options) (buyer, error) {
@@ -148,7 +156,8 @@ func newBuyer(name string, list []Listing, arrivals int, seed uint64, o routing.
 		return newRule(base, list, seed)
 	}
 	if own {
-		o.Kappa, _ = strconv.ParseFloat(kappa, 64) // it was checked
+		k, _ := strconv.ParseFloat(kappa, 64) // it was checked
+		o.Kappa = valueOfTime(k)
 	}
 	return newRouted(list, arrivals, seed, o)
 }
