@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -75,6 +76,37 @@ func TestSimulateMarket(t *testing.T) {
 		}
 		if len(got.Scenarios[0].Policies) != 4 {
 			t.Errorf("%d policies", len(got.Scenarios[0].Policies))
+		}
+	})
+	t.Run("where the requests went", func(t *testing.T) {
+		t.Parallel()
+		code, out, errs := trade("--market", m, "--workload", w, "--json", "--seed", "1,2", "--policy", "price")
+		var got struct {
+			Scenarios []struct {
+				Policies map[string]struct {
+					Shares []struct {
+						Endpoint string
+						Share    float64
+						Over     []float64
+					}
+				}
+			}
+		}
+		if err := json.Unmarshal([]byte(out), &got, json.MatchCaseInsensitiveNames(true)); err != nil || code != 0 {
+			t.Fatal(code, err, errs)
+		}
+		s := got.Scenarios[0].Policies["price"].Shares
+		if len(s) != 2 || s[0].Endpoint != "a" || s[1].Endpoint != "b" || s[0].Share <= s[1].Share || math.Abs(s[0].Share+s[1].Share-1) > 1e-9 || len(s[1].Over) != 12 {
+			t.Fatalf("%+v", s)
+		}
+		for i := range s[0].Over { // requests come at the beginning, in the middle and at the end
+			want := 0.0
+			if i == 0 || i == 6 || i == 11 {
+				want = 1
+			}
+			if all := s[0].Over[i] + s[1].Over[i]; math.Abs(all-want) > 1e-9 {
+				t.Errorf("of interval %d %v and %v", i, s[0].Over, s[1].Over)
+			}
 		}
 	})
 	t.Run("a value of time of 0", func(t *testing.T) {

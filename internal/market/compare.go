@@ -125,7 +125,9 @@ func (p *Plan) compare(c *Comparison) {
 		s.Name, s.Policies, s.Vs = p.Scenarios[i].Name, map[string]Figures{}, map[string]Change{}
 		s.look(&p.Scenarios[i], p.Seeds[0])
 		for j, name := range p.Policies {
-			s.Policies[name] = average(s.runs[j])
+			f := average(s.runs[j])
+			f.name(s.endpoints)
+			s.Policies[name] = f
 		}
 		for other, own := range p.Versus {
 			a, b := slices.Index(p.Policies, own), slices.Index(p.Policies, other)

@@ -23,12 +23,21 @@ type Figures struct {
 	Cost    float64 `json:"cost"`      // $ per 1,000 answered requests
 	Cached  float64 `json:"cached"`    // share of the prompt tokens that came from a cache
 	// UserCost is what a request costs its user in all, in prices of a typical request: price, time, errors.
-	UserCost float64   `json:"user_cost"`
-	Parts    Parts     `json:"parts"`  // of UserCost
-	Shares   []float64 `json:"shares"` // of the answered requests, by endpoint
+	UserCost  float64   `json:"user_cost"`
+	Parts     Parts     `json:"parts"` // of UserCost
+	Shares    []float64 `json:"-"`     // of the answered requests, by endpoint
+	Endpoints []Part    `json:"shares"`
 
 	over [][]float64 // shares of the answered requests by part of the time, warm-up included, and endpoint
 	wait []float64   // percentiles of the time to the first token
+}
+
+// Part is what an endpoint got of the answered requests, 0 to 1.
+type Part struct {
+	Endpoint string  `json:"endpoint"`
+	Share    float64 `json:"share"`
+	// Over is its share in each twelfth of the time, warm-up included, with the first seed; 0 where nothing was answered.
+	Over []float64 `json:"over"`
 }
 
 // Parts are what UserCost is made of.
@@ -71,6 +80,7 @@ type tally struct {
 // What is kept for charts.
 const (
 	overParts   = 120 // of the time
+	printedOver = 12  // likewise
 	curvePoints = 200
 )
 
@@ -194,6 +204,27 @@ func average(runs []Figures) Figures {
 		}
 	}
 	return f
+}
+
+// name says what each endpoint got.
+func (f *Figures) name(endpoints []string) {
+	f.Endpoints = make([]Part, len(endpoints))
+	for e, name := range endpoints {
+		f.Endpoints[e] = Part{name, f.Shares[e], make([]float64, printedOver)}
+	}
+	const each = overParts / printedOver
+	for p := range len(f.over) / each {
+		all := 0.0
+		for _, counts := range f.over[p*each : (p+1)*each] {
+			for e, n := range counts {
+				f.Endpoints[e].Over[p] += n
+				all += n
+			}
+		}
+		for e := range f.Endpoints {
+			f.Endpoints[e].Over[p] /= math.Max(all, 1)
+		}
+	}
 }
 
 func meanOf(v []float64) float64 {
