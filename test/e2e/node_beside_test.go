@@ -87,6 +87,7 @@ type standing struct {
 	NextWhy   string     `json:"next_why"`
 	WaitRest  float64    `json:"wait_rest_seconds"`
 	Learned   struct {
+		Loads int `json:"loads"`
 		Times struct {
 			Load struct {
 				N int `json:"n"`
