@@ -55,16 +55,18 @@ who gets them. The same requests meet the same providers under other policies:
   hearth simulate --suite random --scenarios 40 --seed 7
   hearth simulate --market m.csv --workload w.csv --policy routing-cost,price,inverse-square
 
-A market file has a line for each provider: name, input price, output price, cache price ($ per 1,000,000 tokens), TTFT p50 (seconds),
-tok/s p50, uptime (0 to 1, or per cent). A workload file has a line for each request: seconds, input tokens, output tokens, session
-(empty or 0: none), shared-prefix tokens (those that the request before it in its session had too). Both may begin with a heading.
-Room, queues, caches and failures behind the lists are drawn; so is the file that is not given.
+A market file has a line for each provider: name, input price, output price, cache price ($ per 1,000,000 tokens; empty is the input
+price), TTFT p50 (seconds), tok/s p50, uptime (0.97, 97 or 97%). A workload file has a line for each request: seconds, input tokens,
+output tokens, session (empty or 0: none), shared-prefix tokens (those that the request before it in its session had too; empty is
+none). Both may begin with a heading of these words, which may put the columns in another order and others between them. Room, queues,
+caches and failures behind the lists are drawn; so is the file that is not given.
 
 TTFT and TOK/S count from the arrival of a request, failed tries included; 429 is the 429s, FAILED the other failed tries and LOST the
 callers who got an error, for each request; COST is $ per 1,000 answers; USER is what a request costs its user in all, time and errors
 included, in prices of a typical request. The first tenth of the time is not measured. VS compares routing-cost with another policy:
-geometric means over scenarios and seeds. --gates ends with status 1 if a promise is not kept. Of random scenarios it is summed up how
-many miss what each of the reporting half is held to, and by how many points.
+geometric means over scenarios and seeds. --json tells the shares of the endpoints too, in all (share) and in each twelfth of the time
+(over). --gates ends with status 1 if a promise is not kept. Of random scenarios it is summed up how many miss what each of the
+reporting half is held to, and by how many points.
 
 --from-records replays a day of your own instead: what the requests that a gateway has recorded would have cost, and how long they
 would have taken, by price alone (price), in a mix by price (inverse-square) or with another value of time (routing-cost@0.1):

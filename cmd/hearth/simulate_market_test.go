@@ -142,7 +142,7 @@ func TestSimulateMarket(t *testing.T) {
 		{"a scenario with files", []string{"--market", m, "--scenario", "x"}, "--scenario is of a suite"},
 		{"a file that there is not", []string{"--workload", m + "x"}, "--workload: open "},
 		{"a page that cannot be written", []string{"--market", m, "--workload", w, "--policy", "price", "--seed", "1", "--html", "/no/such/directory/page.html"}, "--html: write /no/such/directory/page.html"},
-		{"the wrong file", []string{"--market", w}, "line 1 has 5 columns; 7 are wanted: name, input price"},
+		{"the wrong file", []string{"--market", w}, "line 1 names no column name; wanted are name, input price"},
 	} {
 		t.Run(c.name+" is refused", func(t *testing.T) {
 			t.Parallel()

@@ -2,15 +2,11 @@ package market
 
 import (
 	"cmp"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode"
 )
 
 // Bounds of files. What lies outside is a mistake.
@@ -21,153 +17,132 @@ const (
 	maxArrivalOut = 1_000_000    // tokens
 )
 
+// Columns of a market.
 const (
-	listingForm = "name, input price, output price, cache price ($ per 1,000,000 tokens), TTFT p50 (seconds), tok/s p50, uptime (0 to 1, or per cent)"
-	arrivalForm = "seconds, input tokens, output tokens, session, shared-prefix tokens"
+	ofName = iota
+	ofIn
+	ofOut
+	ofCache
+	ofTTFT
+	ofTPS
+	ofUptime
 )
 
-// table reads the rows of a CSV file with so many columns. A first row without a number in column is a heading. row is
-// told the line and the fields.
-func table(from io.Reader, columns, column int, form string, row func(line int, fields []string) error) error {
-	r := csv.NewReader(from)
-	r.FieldsPerRecord, r.ReuseRecord, r.TrimLeadingSpace, r.Comment = -1, true, true, '#'
-	for first := true; ; first = false {
-		fields, err := r.Read()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("it is no CSV: %w", err)
-		}
-		line, _ := r.FieldPos(0)
-		if first {
-			fields[0] = strings.TrimPrefix(fields[0], "\ufeff")
-		}
-		if len(fields) != columns {
-			return fmt.Errorf("line %d has %d columns; %d are wanted: %s", line, len(fields), columns, form)
-		}
-		if _, err := strconv.ParseFloat(strings.TrimSpace(fields[column]), 64); first && err != nil && strings.ContainsFunc(fields[column], unicode.IsLetter) {
-			continue
-		}
-		if err := row(line, fields); err != nil {
-			return err
-		}
+// listingColumns are in the order of the constants.
+func listingColumns() []column {
+	const price = "$ per 1,000,000 tokens"
+	return []column{
+		{what: "name", names: []string{"endpoint", "provider", "id"}},
+		{what: "input price", names: []string{"input", "in", "prompt", "promptprice", "pricein", "priceinput"}, unit: price, remedy: price, most: maxPrice},
+		{what: "output price", names: []string{"output", "out", "completion", "completionprice", "priceout", "priceoutput"}, unit: price, remedy: price, most: maxPrice},
+		{
+			what: "cache price", names: []string{"cache", "cached", "cacheread", "cachereadprice", "cachedinput", "cachedinputprice", "cachedprice", "inputcacheread", "pricecache"},
+			unit: price + "; empty: the input price", remedy: price + ", or nothing if there is no discount", optional: true, most: maxPrice,
+		},
+		{
+			what: "TTFT p50", names: []string{"ttft", "ttfts", "ttftseconds", "ttftp50s", "ttftp50seconds", "latency", "firsttoken", "timetofirsttoken"},
+			unit: "seconds", remedy: "seconds, not milliseconds", least: 0.001, most: maxTTFT,
+		},
+		{
+			what: "tok/s p50", names: []string{"toks", "tps", "tpsp50", "tokenss", "tokenspersecond", "throughput", "throughputp50", "speed"},
+			remedy: "output tokens per second after the first", least: leastTPS, most: maxTPS,
+		},
+		{what: "uptime", names: []string{"uptimepercent", "availability"}, unit: "0.995, 99.5 or 99.5%", remedy: "a part such as 0.995, or per cent such as 99.5 or 99.5%", least: 0.01, most: 1},
 	}
-}
-
-// cell reads a number; what names the column.
-func cell(line, column int, what, text, remedy string, least, most float64) (float64, error) {
-	v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
-	if err != nil || math.IsNaN(v) {
-		return 0, fmt.Errorf("line %d, column %d: %s %q is no number; write %s", line, column, what, cut(text), remedy)
-	}
-	if v < least || v > most {
-		return 0, fmt.Errorf("line %d, column %d: %s %s is not from %g to %g; write %s", line, column, what, cut(text), least, most, remedy)
-	}
-	return v, nil
-}
-
-// cut shortens a text for a message.
-func cut(text string) string {
-	if len(text) > 40 {
-		return text[:40] + "…"
-	}
-	return text
 }
 
 // ReadListings reads a market: CSV with the columns name, input price, output price, cache price (all $ per 1,000,000
-// tokens), TTFT p50 (seconds), tok/s p50, uptime (0 to 1, or per cent if any is above 1), with or without a heading.
+// tokens; no cache price is the input price), TTFT p50 (seconds), tok/s p50, uptime (a part, or per cent if it is above 1
+// or has its sign). A heading may put them in another order, and others between them.
 func ReadListings(from io.Reader) ([]Listing, error) {
 	var list []Listing
 	seen := map[string]int{}
-	percent := false
-	err := table(from, 7, 1, listingForm, func(line int, f []string) error {
-		l := Listing{Name: strings.TrimSpace(f[0])}
+	err := table(from, listingColumns(), func(row *filed) error {
+		l := Listing{Name: strings.Clone(row.text(ofName))}
 		if l.Name == "" || len(l.Name) > 200 {
-			return fmt.Errorf("line %d, column 1: the name is empty or too long; name the endpoint with at most 200 bytes", line)
+			return row.wrong(ofName, "the name is empty or too long; name the endpoint with at most 200 bytes")
 		}
 		if was, ok := seen[l.Name]; ok {
-			return fmt.Errorf("line %d, column 1: %q is in line %d already; every endpoint has a name of its own", line, cut(l.Name), was)
+			return row.wrong(ofName, "%q is in line %d already; every endpoint has a name of its own", cut(l.Name), was)
 		}
-		if seen[l.Name] = line; len(list) == maxListings {
-			return fmt.Errorf("line %d: a market has at most %d endpoints; leave some out", line, maxListings)
+		if seen[l.Name] = row.line; len(list) == maxListings {
+			return fmt.Errorf("line %d: a market has at most %d endpoints; leave some out", row.line, maxListings)
 		}
-		for i, c := range []struct {
-			what, remedy string
-			least, most  float64
-			into         *float64
-		}{
-			{"input price", "$ per 1,000,000 tokens", 0, maxPrice, &l.In},
-			{"output price", "$ per 1,000,000 tokens", 0, maxPrice, &l.Out},
-			{"cache price", "$ per 1,000,000 tokens, the input price if there is no discount", 0, maxPrice, &l.Cache},
-			{"TTFT p50", "seconds, not milliseconds", 0.001, maxTTFT, &l.TTFT},
-			{"tok/s p50", "output tokens per second after the first", leastTPS, maxTPS, &l.TPS},
-			{"uptime", "a part such as 0.995, or per cent in the whole file", 0.01, 100, &l.Uptime},
-		} {
-			v, err := cell(line, i+2, c.what, f[i+1], c.remedy, c.least, c.most)
-			if err != nil {
-				return err
+		var err error
+		for i, into := range [...]*float64{ofIn: &l.In, ofOut: &l.Out, ofCache: &l.Cache, ofTTFT: &l.TTFT, ofTPS: &l.TPS} {
+			if into != nil && err == nil {
+				*into, err = row.number(i, l.In)
 			}
-			*c.into = v
 		}
-		percent = percent || l.Uptime > 1
+		if err == nil {
+			l.Uptime, err = row.part(ofUptime)
+		}
 		list = append(list, l)
-		return nil
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	if len(list) == 0 {
-		return nil, errors.New("it has no endpoint; write one a line: " + listingForm)
-	}
-	for i := range list {
-		if percent {
-			list[i].Uptime = max(list[i].Uptime/100, 0.01)
-		}
+		return nil, errors.New("it has no endpoint; write one a line: " + form(listingColumns()))
 	}
 	return list, nil
 }
 
+// Columns of a workload.
+const (
+	ofTime = iota
+	ofPrompt
+	ofAnswer
+	ofSession
+	ofShared
+)
+
+// arrivalColumns are in the order of the constants.
+func arrivalColumns() []column {
+	return []column{
+		{what: "seconds", names: []string{"time", "t", "at", "arrival", "arrivaltime", "arrivalseconds", "timestamp"}, remedy: "seconds, from any moment on", least: -1e12, most: 1e12},
+		{what: "input tokens", names: []string{"input", "in", "prompt", "prompttokens", "contexttokens"}, remedy: "the tokens of the whole prompt", least: 1, most: maxArrivalIn},
+		{what: "output tokens", names: []string{"output", "out", "completion", "completiontokens", "generatedtokens"}, remedy: "the tokens of the answer", most: maxArrivalOut},
+		{what: "session", names: []string{"sessionid", "conversation"}, optional: true},
+		{
+			what: "shared-prefix tokens", names: []string{"shared", "sharedprefix", "sharedtokens", "prefix", "prefixtokens"},
+			remedy: "how many of the input tokens earlier requests had too", optional: true, most: maxArrivalIn,
+		},
+	}
+}
+
 // ReadArrivals reads a workload: CSV with the columns seconds, input tokens, output tokens, session (any text; empty or 0
-// = none), shared-prefix tokens, with or without a heading. The shared prefix of a session's first request, or of one
-// without a session, is shared with all such requests that have as long a one; that of a later one with the request
-// before it in its session. Seconds count from any moment; rows may be in any order.
+// = none), shared-prefix tokens (empty = 0); a heading may put them in another order, and others between them. The shared
+// prefix of a session's first request, or of one without a session, is shared with all such requests that have as long a
+// one; that of a later one with the request before it in its session. Seconds count from any moment; rows may be in any order.
 func ReadArrivals(from io.Reader) ([]Arrival, error) {
 	var list []Arrival
 	var shared []int // by row
 	sessions := map[string]int{}
-	err := table(from, 5, 0, arrivalForm, func(line int, f []string) error {
+	err := table(from, arrivalColumns(), func(row *filed) error {
 		if len(list) == maxArrivals {
-			return fmt.Errorf("line %d: a workload has at most %d requests; play a part of it", line, maxArrivals)
+			return fmt.Errorf("line %d: a workload has at most %d requests; play a part of it", row.line, maxArrivals)
 		}
-		var v [5]float64
-		for i, c := range []struct {
-			column       int
-			what, remedy string
-			least, most  float64
-		}{
-			{0, "time", "seconds", -1e12, 1e12},
-			{1, "input tokens", "the tokens of the whole prompt", 1, maxArrivalIn},
-			{2, "output tokens", "the tokens of the answer", 0, maxArrivalOut},
-			{4, "shared-prefix tokens", "how many of the input tokens earlier requests had too", 0, maxArrivalIn},
-		} {
-			n, err := cell(line, c.column+1, c.what, f[c.column], c.remedy, c.least, c.most)
+		var v [ofShared + 1]float64
+		for _, i := range [...]int{ofTime, ofPrompt, ofAnswer, ofShared} {
+			n, err := row.number(i, 0)
 			if err != nil {
 				return err
 			}
 			v[i] = n
 		}
-		if v[3] > v[1] {
-			return fmt.Errorf("line %d, column 5: %g shared-prefix tokens of %g input tokens; the prefix is a part of the prompt", line, v[3], v[1])
+		if v[ofShared] > v[ofPrompt] {
+			return row.wrong(ofShared, "%g shared-prefix tokens of %g input tokens; the prefix is a part of the prompt", v[ofShared], v[ofPrompt])
 		}
-		a := Arrival{At: v[0], In: int(v[1]), Out: max(int(v[2]), 1)}
-		if id := strings.TrimSpace(f[3]); id != "" && id != "0" {
+		a := Arrival{At: v[ofTime], In: int(v[ofPrompt]), Out: max(int(v[ofAnswer]), 1)}
+		if id := row.text(ofSession); id != "" && id != "0" {
 			if sessions[id] == 0 {
 				sessions[strings.Clone(id)] = len(sessions) + 1
 			}
 			a.Session = sessions[id]
 		}
-		list, shared = append(list, a), append(shared, int(v[3]))
+		list, shared = append(list, a), append(shared, int(v[ofShared]))
 		return nil
 	})
 	if err != nil {
@@ -179,7 +154,7 @@ func ReadArrivals(from io.Reader) ([]Arrival, error) {
 // ordered puts arrivals into their order, from 0 seconds on, and gives them their prefixes.
 func ordered(list []Arrival, shared []int) ([]Arrival, error) {
 	if len(list) == 0 {
-		return nil, errors.New("it has no request; write one a line: " + arrivalForm)
+		return nil, errors.New("it has no request; write one a line: " + form(arrivalColumns()))
 	}
 	rows := make([]int, len(list))
 	for i := range rows {

@@ -14,7 +14,15 @@ func TestReadListings(t *testing.T) {
 	want := []Listing{{"a", 0.2, 0.8, 0.05, 0.8, 60, 0.995}, {"b", 0.3, 0.9, 0.3, 0.4, 120, 1}}
 	for name, text := range map[string]string{
 		"with a heading": listings, "without one": listings[strings.Index(listings, "\n")+1:], "of Windows": "\ufeff" + strings.ReplaceAll(listings, "\n", "\r\n"),
-		"with parts": strings.NewReplacer("99.5", "0.995", "100", "1").Replace(listings),
+		"with parts":                    strings.NewReplacer("99.5", "0.995", "100", "1").Replace(listings),
+		"with the sign of per cent":     strings.NewReplacer("99.5", "99.5 %", "100", "100%").Replace(listings),
+		"with uptimes of all kinds":     strings.NewReplacer("99.5", "0.995", "100", "100").Replace(listings),
+		"without a price of the cache":  strings.Replace(listings, "0.9,0.3,", "0.9, ,", 1),
+		"with quotes and spaces":        "\"name\" , in,out,cache,ttft,tps,uptime\n \"a\" , 0.2 ,0.8, \"0.05\"\t,0.8 , 60, 99.5 \r\n\"b\",0.3,0.9,0.3,0.4,120,100",
+		"with a mark before a quote":    "\ufeff\"a\",0.2,0.8,0.05,0.8,60,99.5\nb,0.3,0.9,0.3,0.4,120,100\n",
+		"with empty columns and rows":   "a,0.2,0.8,0.05,0.8,60,99.5,,\n,,,,,,,,\n\nb,0.3,0.9,0.3,0.4,120,100,,\n",
+		"with a heading of other words": "이름,입력,출력,캐시,첫 토큰,속도,가동률\n" + listings[strings.Index(listings, "\n")+1:],
+		"in another order":              "Uptime %,Tokens per second,region,TTFT p50 (s),Input price ($/M),output_price,Cached input price [$],Endpoint\n99.5,60,eu,0.8,0.2,0.8,0.05,a\n100,120,us,0.4,0.3,0.9,,b\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -34,7 +42,7 @@ func TestReadListings(t *testing.T) {
 		{"not a number", strings.Replace(listings, "120", "NaN", 1), `line 3, column 6: tok/s p50 "NaN" is no number`},
 		{"infinity", strings.Replace(listings, "120", "Inf", 1), "line 3, column 6: tok/s p50 Inf is not from"},
 		{"no speed", strings.Replace(listings, "120", "0", 1), "line 3, column 6: tok/s p50 0 is not from 0.1"},
-		{"never up", strings.Replace(listings, "100", "0", 1), "line 3, column 7: uptime 0 is not from 0.01 to 100"},
+		{"never up", strings.Replace(listings, "100", "0", 1), "line 3, column 7: uptime 0 is not from 0.01 to 1;"},
 		{"the same name twice", strings.Replace(listings, "b,", "a,", 1), `line 3, column 1: "a" is in line 2 already`},
 		{"no name", strings.Replace(listings, "b,", ",", 1), "line 3, column 1: the name is empty"},
 		{"a quote that does not end", `a,"1`, "it is no CSV: "},
@@ -77,7 +85,7 @@ func TestReadArrivals(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"nothing", "", "it has no request; write one a line: seconds, input tokens"},
 		{"a column too many", "0,1,1,,0,0\n", "line 1 has 6 columns; 5 are wanted: seconds,"},
-		{"a time that is none", "0,1,1,,0\nsoon,1,1,,0\n", `line 2, column 1: time "soon" is no number; write seconds`},
+		{"a time that is none", "0,1,1,,0\nsoon,1,1,,0\n", `line 2, column 1: seconds "soon" is no number; write seconds, from any moment on`},
 		{"no prompt", "0,0,1,,0\n", "line 1, column 2: input tokens 0 is not from 1"},
 		{"a negative answer", "0,1,-1,,0\n", "line 1, column 3: output tokens -1 is not from 0"},
 		{"a prefix that is longer than its prompt", "0,10,1,,11\n", "line 1, column 5: 11 shared-prefix tokens of 10 input tokens"},
@@ -92,8 +100,40 @@ func TestReadArrivals(t *testing.T) {
 	}
 }
 
+// TestReadListings_Quotes: what is between quotes stays as it is.
+func TestReadListings_Quotes(t *testing.T) {
+	t.Parallel()
+	list, err := ReadListings(strings.NewReader("name,in,out,ttft,tps,uptime\n\" a , \"\"b\"\"  c\" ,0.2,0.8,0.8,60,99%\nd  \t e ,1,2,1,50,1\n"))
+	want := []Listing{{`a , "b"  c`, 0.2, 0.8, 0.2, 0.8, 60, 0.99}, {"d  \t e", 1, 2, 1, 1, 50, 1}}
+	if d := cmp.Diff(want, list); d != "" || err != nil {
+		t.Error(err, d)
+	}
+	if list, err := ReadListings(strings.NewReader(`"a" "b",1,2,0.5,1,50,99`)); err == nil {
+		t.Errorf("%+v", list)
+	}
+}
+
+// TestReadArrivals_Heading: columns in another order, and without those that need not be there.
+func TestReadArrivals_Heading(t *testing.T) {
+	t.Parallel()
+	want, err := ReadArrivals(strings.NewReader("0,500,30,,\n1,300,20,,0\n2,300,20\n"))
+	if err != nil || len(want) != 3 {
+		t.Fatal(want, err)
+	}
+	for _, text := range []string{
+		"GeneratedTokens,TIMESTAMP,ContextTokens\n30,7,500\n20,8,300\n20,9,300\n",
+		"session id,output tokens,input tokens,user,shared prefix,seconds\n,30,500,x,,7\n0,20,300,y,0,8\n,20,300,,,9\n",
+	} {
+		got, err := ReadArrivals(strings.NewReader(text))
+		if d := cmp.Diff(want, got, cmp.AllowUnexported(Arrival{}, block{})); d != "" || err != nil {
+			t.Error(err, d)
+		}
+	}
+}
+
 func FuzzReadListings(f *testing.F) {
 	f.Add(listings)
+	f.Add("uptime,tps,ttft,name,in,out\n99%,50,1,\"a\" ,1,2\n")
 	f.Add("a,1e-7,2,0,1,5,1\n\n# note\n\"b\",0,0,0,1,5,0.9\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		list, err := ReadListings(strings.NewReader(text))
@@ -117,6 +157,7 @@ func FuzzReadListings(f *testing.F) {
 func FuzzReadArrivals(f *testing.F) {
 	f.Add("seconds,in,out,session,shared\n0,10,20,a,5\n1,30,5,a,10\n0.5,7,7,,7\n")
 	f.Add("-3,1,0,x,1\n")
+	f.Add("out,\"time\" ,in\n5,0,3\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		list, err := ReadArrivals(strings.NewReader(text))
 		if err != nil {

@@ -149,14 +149,23 @@ func TestStrangers_Mistakes(t *testing.T) {
 		text string
 		want string
 	}{
-		{"a column that is not known", listings, "name,in,out,cache,ttft,tps,uptime,region\na,1,2,0.5,1,50,99,eu\n", "line 1 has 8 columns; 7 are wanted: name, input price"},
-		{"a column that is not known, of a workload", arrivals, "seconds,in,out,session,shared,user\n0,1,1,,0,x\n", "line 1 has 6 columns; 5 are wanted: seconds, input tokens"},
+		{"a column that is not known instead of one that is", listings, "name,in,out,cahce,ttft,tps,uptime,region\na,1,2,0.5,1,50,99,eu\n", `line 1 names no column cache price, and "cahce" is none that is known; name it so, or leave it out`},
+		{"a column that is missing", listings, "name,in,out,cache,ttft,uptime\na,1,2,0.5,1,99\n", "line 1 names no column tok/s p50; wanted are name, input price ($ per 1,000,000 tokens), "},
+		{"a column that is there twice", listings, "name,provider,in,out,cache,ttft,tps,uptime\na,b,1,2,0.5,1,50,99\n", "line 1: columns 1 and 2 are both the name; leave one out"},
+		{"milliseconds by the heading", listings, "name,in,out,ttft_ms,tps,uptime\na,1,2,90,50,99\n", `line 1, column 4: "ttft_ms" is in milliseconds; write seconds`},
+		{"a wrong column in another order", listings, "uptime,tok/s,TTFT (s),name,input price,output price\n99%,50,1,a,x,2\n", `line 2, column 5: input price "x" is no number; write $ per 1,000,000 tokens`},
+		{"more columns than the heading", listings, "uptime,tps,ttft,name,in,out\n99%,50,1,a,1,2,3\n", "line 2 has 7 columns; 6 are wanted: name,"},
+		{"more columns than there are", listings, "a,1,2,0.5,1,50,99,eu\n", "line 1 has 8 columns; 7 are wanted: name, input price"},
+		{"a column too many of a workload", arrivals, "0,1,1,,0,x\n", "line 1 has 6 columns; 5 are wanted: seconds, input tokens"},
+		{"an empty price", listings, "a,0.2,,0.1,1,50,99\n", "line 1, column 3: output price is empty; write $ per 1,000,000 tokens"},
+		{"an uptime above all", listings, "a,0.2,0.8,0.1,1,50,101%\n", "line 1, column 7: uptime 101% is not from 0.01 to 1; write a part such as 0.995, or per cent such as 99.5 or 99.5%"},
+		{"another encoding", listings, "\xff\xfea\x00,\x00", "it is UTF-16; save it as CSV in UTF-8"},
+		{"a quote in a cell", listings, "a \"b\",1,2,0.5,1,50,99\n", "it is no CSV: parse error on line 1, column 3: bare \" in non-quoted-field; put what holds a comma or a quote between quotes"},
 		{"a sign of a currency", listings, "a,$0.2,0.8,0.1,1,50,99\n", `line 1, column 2: input price "$0.2" is no number; write $ per 1,000,000 tokens`},
 		{"a comma for a point", listings, "a,\"0,2\",0.8,0.1,1,50,99\n", `line 1, column 2: input price "0,2" is no number`},
-		{"a per cent sign", listings, "a,0.2,0.8,0.1,1,50,99%\n", `line 1, column 7: uptime "99%" is no number; write a part such as 0.995, or per cent`},
 		{"a quoted field that goes on", listings, "\"a\nb\",0.2,0.8,0.1,1,50,99\nc,x,0.8,0.1,1,50,99\n", `line 3, column 2: input price "x" is no number`},
-		{"semicolons", arrivals, "0;100;50;;0\n", "line 1 has 1 columns; 5 are wanted"},
-		{"times of a calendar", arrivals, "seconds,in,out,session,shared\n2026-11-30T09:00:00Z,1,1,,0\n", `line 2, column 1: time "2026-11-30T09:00:00Z" is no number; write seconds`},
+		{"semicolons", arrivals, "0;100;50;;0\n", "line 1 has 1 columns; 5 are wanted, with commas between them: seconds, "},
+		{"times of a calendar", arrivals, "seconds,in,out,session,shared\n2026-11-30T09:00:00Z,1,1,,0\n", `line 2, column 1: seconds "2026-11-30T09:00:00Z" is no number; write seconds, from any moment on`},
 		{"a mistake after CRLF", arrivals, "\ufeffseconds,in,out,session,shared\r\n0,100,50,,0\r\n1,0,50,,0\r\n", "line 3, column 2: input tokens 0 is not from 1 to"},
 	} {
 		if err := c.read(c.text); err == nil || !strings.Contains(err.Error(), c.want) {
