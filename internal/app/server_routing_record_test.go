@@ -1,11 +1,12 @@
 package app_test
 
 import (
-	"fmt"
 	"math"
 	"net/http"
 	"strings"
 	"testing"
+
+	"myip.co.kr/hearth"
 )
 
 // TestServer_RoutingRecord: the record of a request tells how its tiers were ordered, in the words of an explanation; and
@@ -40,16 +41,37 @@ func TestServer_RoutingRecord(t *testing.T) {
 	explained := func(query string) reply {
 		return w.call(http.MethodPost, "/api/v1/chain"+query, ask(qwen, ""), "Authorization: Bearer "+w.user)
 	}
+	drawn := func(id string) any {
+		return explained("?generation=" + id).document(t)["data"].(map[string]any)["candidates"].([]any)[0].(map[string]any)["provider_slug"]
+	}
 	first := map[any]int{}
-	for i := range 200 {
-		c := explained(fmt.Sprintf("?generation=gen-%d", i)).document(t)["data"].(map[string]any)["candidates"].([]any)[0].(map[string]any)
-		first[c["provider_slug"]]++
+	for range 60 {
+		id := w.chat(ask(qwen, `,"max_tokens":1`)).header.Get("X-Generation-Id")
+		slug := drawn(id)
+		if first[slug]++; drawn(id) != slug {
+			t.Errorf("%s is drawn in two ways", id)
+		}
 	}
-	if first["acme"] == 0 || first["beta"] == 0 || first["acme"]+first["beta"] != 200 {
-		t.Errorf("first places of 200 draws: %v", first)
+	if first["acme"] == 0 || first["beta"] == 0 || first["acme"]+first["beta"] != 60 {
+		t.Errorf("first places of 60 draws: %v", first)
 	}
-	if r := explained("?generation=" + strings.Repeat("x", 300)); r.status != http.StatusBadRequest {
-		t.Errorf("an endless id: %d %s", r.status, r.body)
+	id := r.header.Get("X-Generation-Id")
+	for _, c := range []struct {
+		query, key, want string
+		status           int
+	}{
+		{"?generation=" + strings.Repeat("x", 300), w.user, "at most 256 characters", http.StatusBadRequest},
+		{"?generation=", w.user, "generation is empty", http.StatusBadRequest},
+		{"?generation=%00gen", w.user, "is no generation id", http.StatusBadRequest},
+		{"?generation=" + id + "&generation=" + id, w.user, "generation is there 2 times", http.StatusBadRequest},
+		{"?generation=zzz", w.user, `no record of a generation \"zzz\" under this key`, http.StatusNotFound},
+		{"?generation=" + id, w.key(t, hearth.Key{Name: "another"}), "no record of a generation", http.StatusNotFound},
+		{"?generation=" + id, w.admin, `"candidates":[`, http.StatusOK},
+	} {
+		r := w.call(http.MethodPost, "/api/v1/chain"+c.query, ask(qwen, ""), "Authorization: Bearer "+c.key)
+		if r.status != c.status || !strings.Contains(string(r.body), c.want) || r.status == http.StatusBadRequest && !strings.Contains(string(r.body), `"generation"`) {
+			t.Errorf("%s: %d %s", c.query, r.status, r.body)
+		}
 	}
 	w.reload("routing: {kappa: 1}", "routing: {by: price}")
 	r = w.chat(ask(qwen, ""))

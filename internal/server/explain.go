@@ -3,6 +3,7 @@ package server
 import (
 	"math"
 	"net/http"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/shopspring/decimal"
@@ -97,8 +98,8 @@ type Refusal struct {
 	RetryAfter int              `json:"retry_after,omitzero"` // seconds
 }
 
-// explain answers with the chain of a request and calls nobody. ?generation= and an id draws the first places of tiers as
-// for a request of that id.
+// explain answers with the chain of a request and calls nobody. ?generation= and the id of a record that the caller may
+// see draws the first places of tiers as for that request.
 func (s *Server) explain(w http.ResponseWriter, r *http.Request) error {
 	key, err := s.authorise(w, r)
 	if err != nil {
@@ -109,9 +110,9 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer free()
-	generation := r.URL.Query().Get("generation")
-	if len(generation) > maxGenerationID {
-		return hearth.Invalid("generation", "this is no generation id: they have at most %d characters", maxGenerationID)
+	generation, err := s.drawnAs(r, key)
+	if err != nil {
+		return err
 	}
 	x, err := s.explainedAs(raw, key, generation, r.Header.Get("X-Session-Id"))
 	if err != nil {
@@ -123,6 +124,28 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request) error {
 // Explain is the answer of POST /api/v1/chain for a request body under a key; nil = one that may do everything.
 func (s *Server) Explain(raw []byte, key *hearth.Key) (Explanation, error) {
 	return s.explainedAs(raw, key, "", "")
+}
+
+// drawnAs is the generation whose draws are wanted, "" = none.
+func (s *Server) drawnAs(r *http.Request, key *hearth.Key) (string, error) {
+	ids, ok := r.URL.Query()["generation"]
+	if !ok {
+		return "", nil
+	}
+	id := ids[0]
+	strange := func(c rune) bool { return c <= ' ' || c > '~' }
+	switch {
+	case len(ids) > 1:
+		return "", hearth.Invalid("generation", "generation is there %d times; draw as one generation at a time", len(ids))
+	case id == "":
+		return "", hearth.Invalid("generation", "generation is empty; give the value of the X-Generation-Id header of an answer, or leave it out")
+	case len(id) > maxGenerationID:
+		return "", hearth.Invalid("generation", "this is no generation id: they have at most %d characters", maxGenerationID)
+	case strings.ContainsFunc(id, strange):
+		return "", hearth.Invalid("generation", "\"%s\" is no generation id: it is the value of the X-Generation-Id header of an answer", printable(id))
+	}
+	_, err := s.recordUnder(r.Context(), key, id)
+	return id, err
 }
 
 // maxGenerationID is how long a generation id is at most, in bytes: a prefix of the configuration's and an ULID.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -165,15 +166,21 @@ func (s *Server) recordOf(w http.ResponseWriter, r *http.Request) (*hearth.Gener
 	if id == "" {
 		return nil, nil, hearth.Invalid("id", "add ?id= and the value of the X-Generation-Id header of the answer")
 	}
-	g, err := s.Relay.Generation(r.Context(), id)
+	g, err := s.recordUnder(r.Context(), key, id)
+	return g, key, err
+}
+
+// recordUnder finds the record of an id, if it is the key's own or the key an admin's.
+func (s *Server) recordUnder(ctx context.Context, key *hearth.Key, id string) (*hearth.Generation, error) {
+	g, err := s.Relay.Generation(ctx, id)
 	var he *hearth.Error
 	if err != nil && !(errors.As(err, &he) && he.Type == hearth.ErrNotFound) {
-		return nil, nil, err
+		return nil, err
 	}
 	if g == nil || g.KeyID != key.ID && !key.Admin {
-		return nil, nil, hearth.Errorf(hearth.ErrNotRecorded, "no record of a generation \"%s\" under this key: requests refused with 400, 401 or 413 are not recorded, and of those that no candidate could serve only ten a second", printable(id))
+		return nil, hearth.Errorf(hearth.ErrNotRecorded, "no record of a generation \"%s\" under this key: requests refused with 400, 401 or 413 are not recorded, and of those that no candidate could serve only ten a second", printable(id))
 	}
-	return g, key, nil
+	return g, nil
 }
 
 // shownBy is the currency in which a key sees a bill: at the bill's own exchange rate if it has that of the currency, else
