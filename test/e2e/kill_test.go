@@ -20,7 +20,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-var full = flag.Bool("full", false, "kill the gateway fifty times")
+var full = flag.Bool("full", false, "kill the gateway fifty times, and wait for the clock")
 
 // killWorld is two models on one exclusive node. Gemma's engine is the grandchild of a shell that hears no SIGTERM and stays
 // when the engine has gone, so that each of its stops takes all of its grace.
