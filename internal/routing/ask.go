@@ -53,7 +53,7 @@ type Decision struct {
 // Cost is the routing cost of a request at an endpoint by its terms, each in the billing currency per good answer.
 type Cost struct {
 	Price   float64 // what it charges, its own cache hits and mix of tokens reckoned in
-	Wait    float64 // the wait for the first token, at the model's value of time; such a second counts six times
+	Wait    float64 // the wait for the first token, at the model's value of time; such a second counts four times
 	Decode  float64 // the wait for the rest of the answer
 	Failed  float64 // failed tries and rate limits
 	Quality float64 // broken tool calls

@@ -187,8 +187,10 @@ func (t *Try) answered(res *Result, at float64) {
 	e.estimate.Limit.accepted(at, n)
 	if out := float64(max(res.Out, 0)); out > 0 && !res.Paced {
 		rest := at - t.firstAt
-		if t.firstAt == 0 { // it came as a whole: what the first token usually takes is not decoding
-			rest = max(total-t.level*t.length-t.queue, total/10)
+		if t.firstAt == 0 {
+			var wait float64
+			wait, rest = t.divide(total, out)
+			e.first(at, seen{ttft: max(wait, 1e-3), scale: t.length, level: t.level, queue: t.queue, flight: t.flight})
 		}
 		e.decoded(at, max(rest, 1e-4), out, total, t.decode, t.flight)
 	}
@@ -196,6 +198,15 @@ func (t *Try) answered(res *Result, at float64) {
 	if res.Calls > 0 {
 		e.tools(at, res.BadCalls > 0)
 	}
+}
+
+// divide shares the seconds of an answer that came as a whole out to the wait for its first token and to the rest, in the
+// proportion in which they were expected: both are as much faster or slower as the answer is. Where streams tell them apart
+// their proportion stays, and answers of different lengths tell them apart as well.
+func (t *Try) divide(total, out float64) (wait, rest float64) {
+	wait, rest = t.level*t.length+t.queue, out*t.decode
+	part := total / (wait + rest)
+	return wait * part, rest * part
 }
 
 // cache learns what the endpoint's cache holds and what answers cost. The caller holds the endpoint's lock.

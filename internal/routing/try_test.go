@@ -65,6 +65,51 @@ func TestTry(t *testing.T) {
 			t.Errorf("level %.2f then %.2f", before.ttft, after.ttft)
 		}
 	})
+	t.Run("whole answers tell how fast the first token is", func(t *testing.T) {
+		b := bazaarOf(t, same(7)...)
+		a := b.ask()
+		a.Stream = false
+		for range 40 {
+			for i := range 7 {
+				try, took := b.Begin(&a, i, Share, b.now), 930*time.Millisecond
+				if i == 3 {
+					took = 60 * time.Millisecond
+				}
+				try.Done(Result{Outcome: Answered, In: 1000, Out: 10}, b.now.Add(took))
+			}
+			b.pass(time.Second)
+		}
+		rows := b.markets[0].view.Load().rows
+		for i := range rows {
+			got, want := rows[i].ttft+10*rows[i].decode, 0.93
+			if i == 3 {
+				want = 0.06
+			}
+			if got < want/1.15 || got > want*1.15 {
+				t.Errorf("endpoint %d: %.3f s to the first token and %.3f s for ten in all, the answers took %.2f s", i, rows[i].ttft, got, want)
+			}
+		}
+		if n := b.shares(1000, func(a *Ask) { a.Stream = false })[3]; n < 900 {
+			t.Errorf("%d of 1000 go to the one that is fifteen times as fast", n)
+		}
+	})
+	t.Run("whole answers that take what streams make one expect change nothing", func(t *testing.T) {
+		b := calm(t, 2)
+		before := b.markets[0].view.Load().rows[0]
+		a := b.ask()
+		a.Stream = false
+		for i := range 200 {
+			try := b.Begin(&a, 0, Share, b.now)
+			out := 1 + i%400
+			took := try.level*try.length + try.queue + float64(out)*try.decode
+			try.Done(Result{Outcome: Answered, In: 1000, Out: out}, b.now.Add(time.Duration(took*1e9)))
+			b.pass(time.Second)
+		}
+		after := b.markets[0].view.Load().rows[0]
+		if after.ttft < 0.97*before.ttft || after.ttft > 1.03*before.ttft || after.decode < 0.97*before.decode || after.decode > 1.03*before.decode {
+			t.Errorf("%.3f s and %.4f s per token, then %.3f s and %.4f s", before.ttft, before.decode, after.ttft, after.decode)
+		}
+	})
 	t.Run("one who gave up counts for the time that he waited too long", func(t *testing.T) {
 		b := calm(t, 2)
 		a := b.ask()
@@ -81,19 +126,19 @@ func TestTry(t *testing.T) {
 			t.Error("who left at once says something")
 		}
 	})
-	t.Run("an answer that came as a whole tells the speed without the usual wait", func(t *testing.T) {
+	t.Run("an answer that came as a whole is shared out to the wait and the rest as they were expected", func(t *testing.T) {
 		b := calm(t, 2)
 		a := b.ask()
 		a.Stream, a.In, a.Out = false, 1000, 450
 		e := b.markets[0].ends[0]
 		before := e.estimate
 		try := b.Begin(&a, 0, Share, b.now)
-		expected := try.level * try.length
+		wait, rest := try.level*try.length, 450*try.decode
 		try.First(b.now) // nothing is seen of the first token of such an answer
-		try.Done(Result{Outcome: Answered, In: 1000, Out: 450}, b.now.Add(time.Duration((expected+10)*1e9)))
+		try.Done(Result{Outcome: Answered, In: 1000, Out: 450}, b.now.Add(time.Duration(1.5*(wait+rest)*1e9)))
 		before.both(e.Slow.At)
-		if got := e.Slow.Secs - before.Slow.Secs; !near(got, 10, 0.001) || e.Slow.First > before.Slow.First {
-			t.Errorf("decoding took %v s", got)
+		if first, secs := e.Slow.TTFT-before.Slow.TTFT, e.Slow.Secs-before.Slow.Secs; !near(first, 1.5*wait, 0.001) || !near(secs, 1.5*rest, 0.001) {
+			t.Errorf("%v s to the first token, %v s of decoding; expected were %v s and %v s", first, secs, wait, rest)
 		}
 	})
 	t.Run("a failure after the first token is a failure, and the token was seen", func(t *testing.T) {
