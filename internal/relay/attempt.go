@@ -25,6 +25,7 @@ type outcome struct {
 	place    int               // of the candidates that shared the wait, which it is
 	passed   []hearth.Attempt  // those before it, which were not ready
 	quotes   bool              // Message holds words of the upstream, or of the caller
+	judged   bool              // its tool calls are being looked at: who does will tell of them
 	broke    bool              // the connection failed: nothing that the upstream said
 	unsent   <-chan struct{}   // as far as can be told no living engine had the request; this says when it is gone; else nil
 }
@@ -48,7 +49,7 @@ func (r *Relay) attempt(ctx context.Context, w http.ResponseWriter, x *exchange,
 			o.Latency, o.Message = time.Since(start), defect
 			x.gen.Attempts = append(x.gen.Attempts, o.Attempt)
 		}
-		g.try.Done(r.judged(x, &o, x.result(&o)), o.ended())
+		g.try.Done(x.result(&o), o.ended())
 		g.giveBack(&o)
 	}()
 	call := upstream.Call{Stream: x.chat.Stream, Stamp: &x.stamp, MaxTokens: x.chat.MaxTokens}

@@ -134,11 +134,9 @@ func (r *Relay) afford(x *exchange, c *hearth.Candidate) bool {
 }
 
 // measure remembers what a dispatched attempt says of the endpoint. What was the request's or the caller's own doing
-// says nothing; what may be the death of an engine is counted when it is known not to be one.
+// says nothing; what may be the death of an engine is counted when it is known not to be one, and an answer with tool
+// calls when these were looked at.
 func (r *Relay) measure(x *exchange, o *outcome, g *grant, sent time.Time) {
-	if r.windows == nil {
-		return
-	}
 	s := routing.Sample{At: time.Now()}
 	switch o.health {
 	case health.Success:
@@ -156,6 +154,9 @@ func (r *Relay) measure(x *exchange, o *outcome, g *grant, sent time.Time) {
 	case health.RateLimited:
 		s.Outcome = routing.Limited
 	case health.NoVerdict:
+		return
+	}
+	if o.judged = r.judges(x, o, s); o.judged || r.windows == nil {
 		return
 	}
 	if g.unsure(o) {

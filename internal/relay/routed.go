@@ -160,7 +160,7 @@ func (x *routed) reason(e *hearth.Endpoint) routing.Reason {
 
 // begins tells the router of a request that is sent.
 func (r *Relay) begins(x *exchange, e *hearth.Endpoint, sent time.Time) routing.Try {
-	r.offers(x, e)
+	r.offers(x)
 	if r.router == nil || e.Local() {
 		return routing.Try{}
 	}
@@ -189,7 +189,7 @@ func (x *exchange) result(o *outcome) (res routing.Result) {
 			res.Paced = o.paced()
 			res.In, res.Cached, res.Written, res.Out = int(u.PromptTokens), int(u.CachedTokens), int(u.CacheWriteTokens), int(u.CompletionTokens)
 		}
-		if !x.routed.ask.Tools {
+		if !x.routed.ask.Tools || o.judged {
 			res.Calls, res.BadCalls = 0, 0
 		}
 	case health.Failure, health.KeyRefused:

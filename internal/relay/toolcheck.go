@@ -3,23 +3,23 @@ package relay
 import (
 	"time"
 
-	"myip.co.kr/hearth"
 	"myip.co.kr/hearth/internal/routing"
 	"myip.co.kr/hearth/internal/toolcheck"
 )
 
 // offers notes the tools of a request that is sent to an endpoint: when its answer has ended, the body is not at hand.
-func (r *Relay) offers(x *exchange, e *hearth.Endpoint) {
-	if x.routed.tools = nil; r.judge != nil && r.router != nil && !e.Local() && x.chat.Tools {
+func (r *Relay) offers(x *exchange) {
+	if x.routed.tools = nil; r.judge != nil && x.chat.Tools {
 		x.routed.tools = r.judge.Tools(x.chat.ToolList())
 	}
 }
 
-// judged hands the tool calls of an answer to who holds them against their schemas: the router is told then, and not by
-// what is known at once. Where nobody takes them, that stands.
-func (r *Relay) judged(x *exchange, o *outcome, res routing.Result) routing.Result {
-	if res.Calls == 0 || x.routed.tools == nil {
-		return res
+// judges hands the tool calls of an answer to who holds them against their schemas. The windows get the sample and the
+// router hears of the calls when that is done, and not by what is known at once. It is false where nobody takes them: then
+// what is known stands.
+func (r *Relay) judges(x *exchange, o *outcome, s routing.Sample) bool {
+	if s.Calls == 0 || x.routed.tools == nil {
+		return false
 	}
 	made := x.stamp.Made()
 	if o.answer != nil {
@@ -29,9 +29,17 @@ func (r *Relay) judged(x *exchange, o *outcome, res routing.Result) routing.Resu
 	for i, c := range made {
 		calls[i] = toolcheck.Call{Name: c.Name, Args: c.Args, Bad: c.Bad, Open: c.Open}
 	}
-	router, e := r.router, o.endpoint.Index
-	if r.judge.Offer(x.routed.tools, calls, func(calls, bad int) { router.Judge(e, calls, bad, time.Now()) }) {
-		res.Calls, res.BadCalls = 0, 0
+	router, windows, e := r.router, r.windows, o.endpoint
+	if router != nil && e.Local() {
+		router = nil
 	}
-	return res
+	return r.judge.Offer(x.routed.tools, calls, func(calls, bad int) {
+		s.Calls, s.BadCalls = calls, bad
+		if windows != nil {
+			windows.Add(e.Index, s)
+		}
+		if router != nil {
+			router.Judge(e.Index, calls, bad, time.Now())
+		}
+	})
 }
