@@ -76,7 +76,7 @@ type EndpointSpeed struct {
 	Latency    Percentiles // seconds to the first token
 	Throughput Percentiles // output tokens per second, from dispatch to the end of the answer
 	Calls      int         // tool calls in the answers
-	BadCalls   int         // of them those whose arguments are not JSON or that name no tool of the request
+	BadCalls   int         // of them those whose arguments are not JSON, or not what the tool's schema asks for, or that name no tool of the request
 	Output     int         // output tokens in the answers that tell how many they have
 	Counted    int         // of the samples, those answers
 }
