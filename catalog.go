@@ -239,6 +239,7 @@ type SlotView struct {
 	OtherBusy bool          // another model holds the exclusive node or is being loaded into it
 	LoadRest  time.Duration // predicted time until ready, 0 when ready
 	WaitRest  time.Duration // predicted time until a request that comes now has its place: LoadRest, and the queue before it
+	Soonest   time.Duration // shortest time in which it can be ready, as far as any was seen: who has less, and somewhere else to go, does not wait; 0 = it is ready, or nobody knows
 	LastError string        // of the last failed start, for the operator
 	LoadTime  time.Duration // of the last start that came up, 0 = none was measured
 	StopTime  time.Duration // of the last stop, 0 = none was measured

@@ -137,6 +137,9 @@ func (c *Client) Acquire(ctx context.Context, a slot.Ask) (*slot.Lease, error) {
 		return nil, refusal
 	}
 	t := &carrier{client: c, ask: a, slot: s, also: seen.others(s, a, now), asked: now}
+	if a.Vote {
+		return nil, t.vote(ctx)
+	}
 	return &slot.Lease{URL: c.base + slotsPath + s.Name, APIKey: c.token, Slot: s, Remote: true, Transport: t, Waited: t.waitedFor}, nil
 }
 
@@ -191,6 +194,9 @@ func (s *sight) view(conf *hearth.Slot, now time.Time) hearth.SlotView {
 		rest := v.LoadRest
 		v.LoadRest = max(0, v.LoadRest-now.Sub(s.at))
 		v.WaitRest = max(0, v.WaitRest-(rest-v.LoadRest))
+	}
+	if v.State == hearth.SlotStarting {
+		v.Soonest = max(0, v.Soonest-now.Sub(s.at))
 	}
 	v.Drained = v.Drained || s.leaving
 	return v

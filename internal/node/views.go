@@ -94,7 +94,7 @@ func (v *viewing) changed() bool {
 		return true
 	}
 	return !slices.EqualFunc(v.last.Slots, v.look(time.Now()), func(a, b seen) bool {
-		a.Since, a.LoadRest, a.WaitRest = b.Since, b.LoadRest, b.WaitRest // they pass by themselves
+		a.Since, a.LoadRest, a.WaitRest, a.Soonest = b.Since, b.LoadRest, b.WaitRest, b.Soonest // they pass by themselves
 		if a.Turn > 0 && b.Turn > 0 {
 			a.Turn = b.Turn
 		}

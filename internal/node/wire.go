@@ -33,6 +33,7 @@ type seen struct {
 	OtherBusy  bool   `json:"other_busy,omitzero"`
 	LoadRest   int64  `json:"load_rest_ms,omitzero"`
 	WaitRest   int64  `json:"wait_rest_ms,omitzero"`
+	Soonest    int64  `json:"soonest_ms,omitzero"`
 	LastError  string `json:"last_error,omitzero"`
 	LoadTime   int64  `json:"load_time_ms,omitzero"`
 	StopTime   int64  `json:"stop_time_ms,omitzero"`
@@ -90,7 +91,7 @@ type taken struct {
 func see(s *hearth.Slot, v *hearth.SlotView, now time.Time) seen {
 	p := seen{
 		Name: s.Name, Model: s.Model.ID, State: v.State.String(), Inflight: v.Inflight, Waiting: v.Waiting, Batch: v.Batch, Limit: s.Concurrency,
-		OtherBusy: v.OtherBusy, LoadRest: v.LoadRest.Milliseconds(), WaitRest: v.WaitRest.Milliseconds(), LastError: v.LastError,
+		OtherBusy: v.OtherBusy, LoadRest: v.LoadRest.Milliseconds(), WaitRest: v.WaitRest.Milliseconds(), Soonest: v.Soonest.Milliseconds(), LastError: v.LastError,
 		LoadTime: v.LoadTime.Milliseconds(), StopTime: v.StopTime.Milliseconds(), Loads: v.Loads, Served: v.Served,
 		Learned: times{told(v.Learned.Load), told(v.Learned.Stop), told(v.Learned.Drain), told(v.Learned.Service)},
 		Votes:   v.Votes, Next: v.Next, NextWhy: v.NextWhy,
@@ -119,7 +120,7 @@ func still(end, now time.Time) int64 {
 func (p *seen) view(at time.Time) hearth.SlotView {
 	v := hearth.SlotView{
 		State: stateOf(p.State), Since: at.Add(-ms(p.Since)), Inflight: p.Inflight, Waiting: p.Waiting, Batch: p.Batch,
-		OtherBusy: p.OtherBusy, LoadRest: ms(p.LoadRest), WaitRest: ms(p.WaitRest), LastError: p.LastError,
+		OtherBusy: p.OtherBusy, LoadRest: ms(p.LoadRest), WaitRest: ms(p.WaitRest), Soonest: ms(p.Soonest), LastError: p.LastError,
 		LoadTime: ms(p.LoadTime), StopTime: ms(p.StopTime), Loads: p.Loads, Served: p.Served,
 		Learned: hearth.Learned{Load: p.Learned.Load.read(), Stop: p.Learned.Stop.read(), Drain: p.Learned.Drain.read(), Service: p.Learned.Service.read()},
 		Votes:   p.Votes, Next: p.Next, NextWhy: p.NextWhy,

@@ -25,7 +25,7 @@ func TestPicture(t *testing.T) {
 		v := hearth.SlotView{
 			State: hearth.SlotState(rapid.IntRange(0, int(hearth.SlotFailed)).Draw(t, "state")), Since: there.Add(-span.Draw(t, "since")),
 			Inflight: count.Draw(t, "inflight"), Waiting: count.Draw(t, "waiting"), OtherBusy: rapid.Bool().Draw(t, "other"),
-			LoadRest: span.Draw(t, "rest"), WaitRest: span.Draw(t, "wait"), LastError: rapid.String().Draw(t, "error"), LoadTime: span.Draw(t, "load"), StopTime: span.Draw(t, "stop"),
+			LoadRest: span.Draw(t, "rest"), WaitRest: span.Draw(t, "wait"), Soonest: span.Draw(t, "soonest"), LastError: rapid.String().Draw(t, "error"), LoadTime: span.Draw(t, "load"), StopTime: span.Draw(t, "stop"),
 			Loads: rapid.Uint64().Draw(t, "loads"), Served: rapid.Uint64().Draw(t, "served"),
 			Learned:  hearth.Learned{Load: figured.Draw(t, "loads"), Stop: figured.Draw(t, "stops"), Drain: figured.Draw(t, "drains"), Service: figured.Draw(t, "services")},
 			Disabled: rapid.Bool().Draw(t, "disabled"), Drained: rapid.Bool().Draw(t, "drained"), Foreign: rapid.Bool().Draw(t, "foreign"),

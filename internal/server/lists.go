@@ -83,10 +83,13 @@ type SlotView struct {
 	Inflight int     `json:"inflight"`          // requests in the engine
 	Waiting  int     `json:"waiting"`           // requests in the queue
 	LoadRest float64 `json:"load_rest_seconds"` // predicted time until ready
+	// The shortest time until ready that was ever seen: a request that may wait for less, and has a further candidate, goes
+	// there at once. Left out if it is ready, or nobody knows.
+	Soonest float64 `json:"soonest_seconds,omitzero"`
 }
 
 func slotView(s *hearth.Slot, v hearth.SlotView) *SlotView {
-	return &SlotView{State: stateOf(v), Node: s.Node.Name, Inflight: v.Inflight, Waiting: v.Waiting, LoadRest: v.LoadRest.Seconds()}
+	return &SlotView{State: stateOf(v), Node: s.Node.Name, Inflight: v.Inflight, Waiting: v.Waiting, LoadRest: v.LoadRest.Seconds(), Soonest: v.Soonest.Seconds()}
 }
 
 type toolChoice struct {

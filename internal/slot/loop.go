@@ -302,6 +302,7 @@ func (c *cell) now() hearth.SlotView {
 	switch v.State {
 	case hearth.SlotStarting:
 		v.LoadRest = max(0, v.LoadRest-passed)
+		v.Soonest = max(0, v.Soonest-passed)
 	case hearth.SlotDraining, hearth.SlotStopping, hearth.SlotFailed: // the load itself has not begun
 		v.LoadRest = max(v.LoadRest-passed, cmp.Or(v.Learned.Load.P50, c.conf.Load().ExpectedLoad))
 	}

@@ -145,6 +145,7 @@ func (st *state) view(p *place, now time.Time) hearth.SlotView {
 		OtherBusy: st.otherBusy(p) || now.Before(p.busyUntil),
 		LoadRest:  st.loadRest(p, now),
 		WaitRest:  st.waitRest(p, p.waiting, now),
+		Soonest:   st.quickest(p, now),
 		LastError: p.lastError,
 		LoadTime:  p.loadTime,
 		StopTime:  p.stopTime,

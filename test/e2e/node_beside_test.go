@@ -160,7 +160,8 @@ func TestNode_Beside(t *testing.T) {
 	}
 	busy := g.stream(ask(third, endless))
 	busy.next(t)
-	g.served(g.chat(ask(gemma, ""), "X-MyIP-Max-Wait", "0.5"), "Acme AI", gemma) // its load takes 2 s
+	g.until("the gateway knows how long its load takes", func() bool { return g.soonest(gemma) >= 2 })
+	g.served(g.chat(ask(gemma, ""), "X-MyIP-Max-Wait", "0.5"), "Acme AI", gemma)
 	g.until("the gateway sees that it would have waited", func() bool { return g.slot("gemma").Votes == 1 })
 	busy.resp.Body.Close()
 	g.until("nobody waits or is served any more", func() bool {

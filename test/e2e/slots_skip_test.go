@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -24,12 +25,34 @@ func hopeless(t *testing.T) (g *gateway, s *stream) {
 	return g, s
 }
 
+// soonest is in how many seconds the first candidate can be ready at the least, as the chain of a request for the model says.
+func (g *gateway) soonest(model string) float64 {
+	g.t.Helper()
+	var doc struct {
+		Data struct {
+			Candidates []struct {
+				Slot struct {
+					Soonest float64 `json:"soonest_seconds"`
+				} `json:"slot"`
+			} `json:"candidates"`
+		} `json:"data"`
+	}
+	r := g.call("POST", "/chain", ask(model, ""))
+	if err := json.Unmarshal([]byte(r.body), &doc); err != nil || len(doc.Data.Candidates) == 0 {
+		g.t.Fatalf("%d %v %s", r.status, err, r.body)
+	}
+	return doc.Data.Candidates[0].Slot.Soonest
+}
+
 // A request that waiting would not help goes to the next candidate at once. It leaves a vote, and the model that is in use
 // where it is.
 func TestHopeless(t *testing.T) {
 	t.Parallel()
 	g, s := hopeless(t)
 	before := g.engineOf(gemma)
+	if soonest := g.soonest(exaone); soonest < 0.7 {
+		t.Errorf("the chain says that it can be ready in %g s", soonest)
+	}
 	r := g.chat(ask(exaone, ""), "X-MyIP-Max-Wait", budget)
 	g.served(r, "Acme AI", exaone)
 	skipped := g.attempts(r, exaone+" slot_busy", exaone+" 200")[0]
