@@ -112,15 +112,13 @@ func (b *builder) soonest(tier []hearth.Candidate) float64 {
 
 // slotFirst is in how many seconds a slot is expected to give its first token: when the request has its place, and what was
 // measured from there on. It is not ok for what is no slot, was filtered out, or lets nobody in, which is passed over at
-// once wherever it stands. Of a slot elsewhere that is not up nothing is said either: a request that does not wait for it
-// would not have it started.
+// once wherever it stands: so does a slot elsewhere of whose machine nothing was heard for two seconds.
 func (b *builder) slotFirst(c *hearth.Candidate) (secs float64, ok bool) {
 	s := c.Endpoint.Slot
 	if s == nil || s.Index >= len(b.Views.Slots) || b.dropped(c.Endpoint) {
 		return 0, false
 	}
-	class, _ := b.slotRank(s)
-	if class == placeFailed || class > placeLoad && s.Node != nil && s.Node.Remote != nil {
+	if class, _ := b.slotRank(s); class == placeFailed {
 		return 0, false
 	}
 	v := &b.Views.Slots[s.Index]

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -54,6 +55,24 @@ func (t *carrier) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	resp.Body = &answer{resp.Body, resp, t, r.Context()}
 	return resp, nil
+}
+
+// vote tells the machine of a request that would have gone to the slot. There is no lease for it, so it always ends in an error.
+func (t *carrier) vote(ctx context.Context) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, t.client.base+slotsPath+t.slot.Name+voteRoute, nil)
+	if err != nil {
+		return fmt.Errorf("vote at the machine %s: %w", t.client.name, err)
+	}
+	r.Header.Set("Authorization", "Bearer "+t.client.token.Reveal())
+	resp, err := t.RoundTrip(r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("vote at the machine %s: it answers %d", t.client.name, resp.StatusCode)
+	}
+	return &slot.Refusal{Word: hearth.SkipLoading, RetryAfter: time.Second, Message: "the vote is counted"}
 }
 
 // labelled is the request with what the machine must know of it.

@@ -20,6 +20,8 @@ const (
 	smallBody   = 64 << 10 // a body of so many bytes is held, so that it can be sent again
 	maxGenerate = 200      // bytes of an id
 	chunk       = 32 << 10
+
+	longestVote = time.Second // who votes is not waiting
 )
 
 var chunks = sync.Pool{New: func() any { b := make([]byte, chunk); return &b }}
@@ -57,6 +59,20 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, at *hearth.Slot, 
 	x.body.ReadCloser, x.body.rc, x.body.stall = http.MaxBytesReader(nil, r.Body, s.o.MaxBody), x.rc, s.o.Stall
 	defer x.body.leave()
 	x.run(route)
+}
+
+// vote asks for the slot in the place of a request that went elsewhere, within its budget, and gives what it gets back.
+func (s *Server) vote(w http.ResponseWriter, r *http.Request, at *hearth.Slot) {
+	ask := s.ask(r, at)
+	if model := r.Header.Get(headModel); model != "" && model != at.Model.ID {
+		refuse(w, http.StatusConflict, "the machine serves another model in slot "+at.Name)
+		return
+	}
+	ask.Also, ask.Budget = nil, min(ask.Budget, longestVote)
+	if lease, err := s.o.Fleet.Acquire(r.Context(), ask); err == nil { // it has come up meanwhile
+		lease.Release()
+	}
+	answerJSON(w, struct{}{})
 }
 
 // refuseSlot answers with a slot word.

@@ -36,6 +36,7 @@ const (
 	slotsPath  = "/v1/slots/"
 	logRoute   = "/log"
 	startRoute = "/starts"
+	voteRoute  = "/vote"
 )
 
 // chat is the route of chat requests.

@@ -175,6 +175,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if allow(w, r, http.MethodPost) {
 			s.infer(w, r, at, route)
 		}
+	case route == voteRoute:
+		if allow(w, r, http.MethodPost) {
+			s.vote(w, r, at)
+		}
 	case route == logRoute, route == startRoute:
 		if allow(w, r, http.MethodGet) {
 			s.tell(w, name, route)

@@ -34,7 +34,7 @@ const (
 	// voteWait bounds how long a vote for a slot may take to be counted.
 	voteWait = 5 * time.Second
 	// voteBudget is too short for any load: where loads were measured, the node counts the vote at once. Where none was, it
-	// begins one if there is room, as for everybody who waits.
+	// begins one if there is room, as for everybody who waits. A node elsewhere does so for what is left of it.
 	voteBudget = 20 * time.Millisecond
 )
 
@@ -45,7 +45,7 @@ func (r *Relay) votes(x *exchange, cs []hearth.Candidate) {
 		if !cs[i].Spilled {
 			continue
 		}
-		ask := slot.Ask{Slot: cs[i].Endpoint.Slot, Key: x.key.ID, Class: x.key.Class, Budget: voteBudget, HasNext: true, Generation: x.gen.ID}
+		ask := slot.Ask{Slot: cs[i].Endpoint.Slot, Key: x.key.ID, Class: x.key.Class, Budget: voteBudget, HasNext: true, Vote: true, Generation: x.gen.ID}
 		go func() {
 			ctx, cancel := context.WithTimeout(context.Background(), voteWait)
 			defer cancel()

@@ -32,6 +32,9 @@ type Ask struct {
 	HasNext bool // another candidate could serve the request: the shorter QueueWait holds in a ready slot
 	// Brief is a question beside a request: how long it has its place says nothing of how long requests do.
 	Brief bool
+	// Vote: whoever asks will not send a request, but leave a vote for the slot to be started. A node elsewhere, where requests
+	// wait, is told of it at once and gives no lease.
+	Vote bool
 	// Generation is the id of the request, for a node elsewhere.
 	Generation string
 }
