@@ -197,9 +197,6 @@ func (st *state) pressed(p *place) bool {
 	if p.service.N() > 0 {
 		next, each = p.service.P95(), 2*p.service.mean/n
 	}
-	if next > p.Wait {
-		next = p.Wait // no budget is longer
-	}
 	var room [foreseen]time.Duration
 	late, more := p.pressing.within(st.now, next+foreseen*each, room[:0])
 	if more {

@@ -126,3 +126,20 @@ func TestBatchIsInTime_Property(t *testing.T) {
 		t.Error("no batch request was ever served")
 	}
 }
+
+// A guest may wait for longer than those who asked for the slot: how long its place is taken counts all the same.
+func TestPressed_Guest(t *testing.T) {
+	for _, left := range []time.Duration{100 * time.Second, 101 * time.Second} {
+		n := &hearth.Node{}
+		st := newState(n, []*hearth.Slot{{Node: n, Concurrency: 1, Wait: time.Minute}, {Node: n, Concurrency: 1, Wait: 3 * time.Minute}}, t0)
+		st.now = t0
+		p, q := st.slots[0], st.slots[1]
+		p.service.add(100 * time.Second)
+		guest := &request{id: 1, seq: 1, place: q, also: []*place{p}, class: batch, deadline: t0.Add(left)}
+		q.push(guest)
+		p.push(&request{id: 2, seq: 2, place: p, deadline: t0.Add(time.Minute)})
+		if first := st.head(p) == guest; first != (left == 100*time.Second) {
+			t.Errorf("with %v left beside a place that is taken for 100 s it is served first: %v", left, first)
+		}
+	}
+}

@@ -146,7 +146,7 @@ func (st *state) evictions(p *place) []*place {
 		i++
 	}
 	for i := len(st.gone) - 1; i >= 0; i-- { // a large one may have made the small ones before it needless
-		if o := st.gone[i]; !st.leaves(o) && st.short(p, append(st.beside, o)) == 0 {
+		if o := st.gone[i]; st.short(p, append(st.beside, o)) == 0 {
 			st.beside = append(st.beside, o)
 			st.gone = slices.Delete(st.gone, i, i+1)
 		}

@@ -58,7 +58,7 @@ func (st *state) rent(p *place) time.Duration {
 
 // sought says whether p is asked for at least once in the time of the two loads that it costs to leave and come back.
 func (p *place) sought(now time.Time) bool {
-	return p.loading.P50() > 0 && p.asked.over(now, p.horizon()) >= paysOff/outweighs
+	return p.asked.over(now, p.horizon()) >= paysOff/outweighs
 }
 
 // turnLimit is since when p's turn is limited because another slot is waited for, zero = it is not.

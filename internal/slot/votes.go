@@ -51,9 +51,6 @@ func (p *place) horizon() time.Duration { return paysOff * p.load() }
 
 // vote notes that a request was not let wait for p.
 func (st *state) vote(p *place, now time.Time) {
-	if p.state == hearth.SlotStarting {
-		return // it is on its way
-	}
 	if len(p.cast) == votesKept {
 		p.cast = append(p.cast[:0], p.cast[1:]...)
 	}
