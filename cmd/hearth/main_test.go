@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "engine" {
 		main()
 	}
-	testscript.Main(suite{m}, map[string]func(){"hearth": main})
+	testscript.Main(suite{m}, map[string]func(){"hearth": main, manyName: many})
 }
 
 // suite are the tests, not the commands for which the binary is started too.
@@ -60,6 +60,7 @@ const patience = time.Minute
 //	                                     of a file that begins with PREFIX
 //	mode FILE 0600                       checks the permissions of a file
 //	prints args...                       runs "hearth args..." in the test's own process
+//	runs args...                         runs "hearth args..." in a process that all such lines of a script share
 //	shows REGEXP args...                 runs "hearth args..." until its output matches
 //	awaits FILE REGEXP                   looks at a file until it matches
 //	murder NAME                          sends SIGKILL
@@ -70,7 +71,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"start": scriptStart, "terminate": scriptTerminate, "answers": scriptAnswers, "mode": scriptMode,
-			"shows": scriptShows, "prints": scriptPrints, "awaits": scriptAwaits, "murder": scriptMurder,
+			"shows": scriptShows, "prints": scriptPrints, "awaits": scriptAwaits, "murder": scriptMurder, "runs": scriptRuns,
 		},
 		Setup: func(e *testscript.Env) error {
 			example, err := os.ReadFile("../../hearth.example.yaml")
@@ -80,6 +81,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("TZ", "UTC")
 			e.Setenv("GORACE", os.Getenv("GORACE"))
 			e.Values[gatewaysKey{}] = make(map[string]*gateway)
+			e.Values[processKey{}] = new(process)
 			return os.WriteFile(filepath.Join(e.WorkDir, "hearth.example.yaml"), example, 0o600)
 		},
 	})

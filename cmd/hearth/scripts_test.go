@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"os"
-	"os/exec"
 	"regexp"
 	"strings"
 
@@ -17,17 +15,13 @@ func scriptShows(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	want, err := regexp.Compile("(?m)" + args[0])
 	ts.Check(err)
-	var out, errs bytes.Buffer
+	var last result
 	err = poll(func() bool {
-		out.Reset()
-		errs.Reset()
-		cmd := exec.Command("hearth", args[1:]...)
-		cmd.Dir, cmd.Stdout, cmd.Stderr = ts.MkAbs("."), &out, &errs
-		cmd.Env = []string{"HOME=" + ts.Getenv("HOME"), "PATH=" + ts.Getenv("PATH"), "TZ=UTC", "GORACE=" + ts.Getenv("GORACE")}
-		return cmd.Run() == nil && want.Match(out.Bytes())
+		last = command(ts, args[1:])
+		return last.Code == 0 && want.MatchString(last.Out)
 	})
 	if err != nil {
-		ts.Fatalf("hearth %s never shows %q but\n%s%s", strings.Join(args[1:], " "), args[0], out.String(), errs.String())
+		ts.Fatalf("hearth %s never shows %q but\n%s%s", strings.Join(args[1:], " "), args[0], last.Out, last.Err)
 	}
 }
 
