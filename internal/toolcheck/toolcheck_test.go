@@ -3,6 +3,8 @@ package toolcheck
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -37,6 +39,10 @@ func TestJudge(t *testing.T) {
 		}
 		return fmt.Sprintf(`{"$ref":"#/$defs/a0","$defs":{%s"a%d":%s}}`, b.String(), n, last)
 	}
+	kind := filepath.Join(t.TempDir(), "kind.json")
+	if err := os.WriteFile(kind, fmt.Appendf(nil, `{"$id":"file://%s","$schema":"https://json-schema.org/draft/2020-12/schema","$vocabulary":{"https://json-schema.org/draft/2020-12/vocab/core":true,"https://json-schema.org/draft/2020-12/vocab/validation":true}}`, kind), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, tc := range []struct {
 		name, schema, args string
 		bad                int
@@ -65,6 +71,8 @@ func TestJudge(t *testing.T) {
 		{"references that unfold without end", chain(40, `{"type":"string"}`), `{}`, 0},
 		{"names by other ways than the place", `{"$id":"http://x/","type":"string"}`, `{}`, 0},
 		{"a pattern that others choke on", `{"properties":{"a":{"pattern":"^(a+)+$"}}}`, `{"a":"` + strings.Repeat("a", 5000) + `!"}`, 1},
+		{"more bytes than are looked at", weather, `{"x":"` + strings.Repeat("a", maxArgs) + `"}`, 0},
+		{"a kind of schema in a file, which is not read", `{"$schema":"file://` + kind + `","type":"string"}`, `{}`, 0},
 		{"more values than the schema can be held against", `{"properties":{"a":{"items":{"anyOf":[` + strings.Repeat(`{"type":"string"},`, 200) + `{"type":"null"}]}}}}`, `{"a":[` + strings.Repeat("1,", 5000) + `1]}`, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -128,6 +136,17 @@ func TestJudge_Queue(t *testing.T) {
 	if j.Tools(make([]byte, maxTools+1)) != nil || one != again || one == two {
 		t.Error("lists of tools are mixed up")
 	}
+	if j.Offer(one, nil, nil) {
+		t.Error("an answer without calls is to be judged")
+	}
+	body := tool(weather)
+	kept := j.Tools(body)
+	clear(body) // the request's memory is used again
+	j.judge(answer{kept, []Call{{Name: "f", Args: []byte("{}")}}, func(_, bad int) {
+		if bad != 1 {
+			t.Error("the schemas are in memory that is the request's")
+		}
+	}})
 	for i := range 3 * maxKnown {
 		j.Tools(fmt.Appendf(nil, "[%d]", i))
 	}
