@@ -33,7 +33,7 @@ func printReplay(out io.Writer, r *market.Replayed) error {
 	}
 	fmt.Fprintln(out)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "COST\t±\t\tTTFT\t±\tp50\tp95\t\tTOK/S\t±\t\tFAILED\tUSER\t\tOVERLAP\tN\t  POLICY")
+	fmt.Fprintln(w, "COST\tFROM–TO\t\tTTFT\tFROM–TO\tp50\tp95\t\tTOK/S\tFROM–TO\t\tFAILED\tUSER\t\tMOVED\tOVERLAP\tN\t  POLICY")
 	if len(r.Models) != 1 {
 		replayPart(w, "all models", r, &r.All)
 	}
@@ -58,21 +58,21 @@ func printReplay(out io.Writer, r *market.Replayed) error {
 func replayPart(w io.Writer, name string, r *market.Replayed, p *market.ReplayPart) {
 	h := &p.Happened
 	fmt.Fprintf(w, "%s, %d of %d\n", name, p.Replayed, p.Requests)
-	fmt.Fprintf(w, "%.4g\t\t\t%.2f\t\t%.2f\t%.2f\t\t%.1f\t\t\t%.4f\t%.4g\t\t\t\t  as it was\n", h.Cost, h.TTFT, h.TTFTP50, h.TTFTP95, h.E2E, h.Failed, 1000*h.User)
+	fmt.Fprintf(w, "%.4g\t\t\t%.2f\t\t%.2f\t%.2f\t\t%.1f\t\t\t%.4f\t%.4g\t\t\t\t\t  as it was\n", h.Cost, h.TTFT, h.TTFTP50, h.TTFTP95, h.E2E, h.Failed, 1000*h.User)
 	for _, policy := range r.Policies {
 		e := p.Policies[policy]
-		fmt.Fprintf(w, "%.4g\t%s\t%+.1f%%\t%.2f\t%s\t%.2f\t%.2f\t%+.0f%%\t%.1f\t%s\t%+.0f%%\t%.4f\t%.4g\t%+.0f%%\t%.0f%%\t%.0f\t  %s\n",
-			e.Cost.Value, replaySpread(e.Cost, "%.2g"), 100*e.Cost.Change, e.TTFT.Value, replaySpread(e.TTFT, "%.2f"), e.TTFTP50, e.TTFTP95, 100*e.TTFT.Change,
-			e.E2E.Value, replaySpread(e.E2E, "%.1f"), 100*e.E2E.Change, e.Failed.Value, 1000*e.User.Value, 100*e.User.Change, 100*e.Overlap, e.Sample, policy)
+		fmt.Fprintf(w, "%.4g\t%s\t%+.1f%%\t%.2f\t%s\t%.2f\t%.2f\t%+.0f%%\t%.1f\t%s\t%+.0f%%\t%.4f\t%.4g\t%+.0f%%\t%.0f%%\t%.0f%%\t%.0f\t  %s\n",
+			e.Cost.Value, replayRange(e.Cost, "%.4g"), 100*e.Cost.Change, e.TTFT.Value, replayRange(e.TTFT, "%.2f"), e.TTFTP50, e.TTFTP95, 100*e.TTFT.Change,
+			e.E2E.Value, replayRange(e.E2E, "%.1f"), 100*e.E2E.Change, e.Failed.Value, 1000*e.User.Value, 100*e.User.Change, 100*e.Moved, 100*e.Overlap, e.Sample, policy)
 	}
 }
 
-// replaySpread is by how much an estimate may be off.
-func replaySpread(e market.Estimate, form string) string {
+// replayRange is between what an estimate is to be expected.
+func replayRange(e market.Estimate, form string) string {
 	if e.High == nil {
 		return "?"
 	}
-	return fmt.Sprintf(form, *e.High-e.Value)
+	return fmt.Sprintf(form+"–"+form, *e.Low, *e.High)
 }
 
 // mostShares is how many endpoints a table shows.

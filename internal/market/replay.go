@@ -24,6 +24,7 @@ type Replay struct {
 	currency string
 	from, to time.Time
 	rows     int
+	hours    uint32 // of the day, in which there are replayed ones
 	carried  map[string]int
 	models   []*replayModel
 	byModel  map[string]*replayModel
@@ -103,7 +104,10 @@ type spot struct {
 }
 
 // basis is what was expected of an endpoint where it was chosen, and what came.
-type basis struct{ n, got, expected [quantities]float64 }
+type basis struct {
+	n, got, expected [quantities]float64
+	listed           float64 // what its list says of them
+}
 
 // lot is an endpoint under a policy.
 type lot struct {
@@ -119,6 +123,7 @@ type lot struct {
 // lotSums are what a group of records says of an endpoint under a policy.
 type lotSums struct {
 	direct   [quantities]float64 // expectations by the policy's chances
+	listed   float64             // what its list says, by the policy's chances
 	weight   [quantities]float64 // of the records in which the endpoint was chosen
 	got      [quantities]float64 // what came there, by weight
 	expected [quantities]float64 // what was expected there, by weight
@@ -194,6 +199,7 @@ func (r *Replay) remake(m *replayModel, f *fate, group int) error {
 		spots[i] = s
 	}
 	m.replayed++
+	r.hours |= 1 << f.at.UTC().Hour()
 	chosen := spots[f.chosen]
 	chosen.chosen++
 	chosen.learn(m, f, group)
@@ -274,6 +280,7 @@ func (s *spot) lot(policy int) *lot {
 func (s *spot) learn(m *replayModel, f *fate, group int) {
 	q := f.expected(f.chosen, f.tier.Candidates[f.chosen].Warm)
 	b := &s.base[group]
+	b.listed += listed(&f.tier.Candidates[f.chosen])
 	for k := range quantities {
 		if f.has[k] {
 			b.n[k]++
@@ -291,6 +298,7 @@ func (s *spot) learn(m *replayModel, f *fate, group int) {
 // would counts a candidate with the chance that the policy gives it.
 func (l *lot) would(f *fate, i int, c routing.Chance, unknown bool, group int) {
 	g := &l.groups[group]
+	g.listed += c.Share * listed(&f.tier.Candidates[i])
 	cold, warm := f.expected(i, false), f.expected(i, true)
 	for k := range quantities {
 		if f.has[k] {

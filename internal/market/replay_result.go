@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"time"
 )
@@ -16,6 +17,7 @@ type Replayed struct {
 	Requests int            `json:"requests"`
 	Replayed int            `json:"replayed"` // whose choice was made anew; the others count as they were
 	Carried  map[string]int `json:"carried"`  // those others, by why
+	Hours    int            `json:"hours"`    // of the 24 of the day (UTC) in which there are replayed ones
 	Policies []string       `json:"policies"`
 	All      ReplayPart     `json:"all"`
 	Models   []ReplayPart   `json:"models"` // by requests, the most first
@@ -54,6 +56,8 @@ type Estimated struct {
 	// Overlap is which part of the policy's choices the traffic could have made, 0 to 1. Of the others there are
 	// expectations alone.
 	Overlap float64 `json:"overlap"`
+	// Moved is which part of the replayed requests the policy would have sent elsewhere, 0 to 1.
+	Moved float64 `json:"moved"`
 	// Sample is how many requests the weighted ones are worth.
 	Sample float64 `json:"effective_sample"`
 	// Clipped is which part of the weight lies on records whose weight was cut off, 0 to 1.
@@ -61,10 +65,12 @@ type Estimated struct {
 	Endpoints []ReplayedSpot `json:"endpoints"` // by share, the largest first
 }
 
-// Estimate is a figure with the bounds between which it lies in 19 of 20 cases.
+// Estimate is a figure with the bounds between which it is to be expected: what chance does in 19 of 20 cases, and beside it
+// what a policy would have changed itself, see replayFurther.
 type Estimate struct {
 	Value  float64  `json:"value"`
-	Low    *float64 `json:"low"`              // null = there are too few records to say
+	Error  *float64 `json:"standard_error"`   // by chance alone; null = there are too few records to say
+	Low    *float64 `json:"low"`              // likewise
 	High   *float64 `json:"high"`             //
 	Change float64  `json:"change"`           // by what part it is above what happened: -0.5 is half
 	IPS    *float64 `json:"weighted_records"` // by the weighted records alone (self-normalised), without expectations; null = there are none
@@ -88,7 +94,7 @@ func (e ErrNothingToReplay) Error() string {
 // Result sums up what was added.
 func (r *Replay) Result() (*Replayed, error) {
 	out := &Replayed{
-		Currency: r.currency, From: r.from, To: r.to, Requests: r.rows, Carried: r.carried, Models: []ReplayPart{}, Warnings: []string{},
+		Currency: r.currency, From: r.from, To: r.to, Requests: r.rows, Carried: r.carried, Hours: bits.OnesCount32(r.hours), Models: []ReplayPart{}, Warnings: []string{},
 	}
 	for _, p := range r.policies {
 		out.Policies = append(out.Policies, p.name)
@@ -144,7 +150,7 @@ func estimated(models []*replayModel, policy, requests int) *Estimated {
 	e := &Estimated{Endpoints: []ReplayedSpot{}}
 	was, now := outcomeOf(models, -1, -1), outcomeOf(models, policy, -1)
 	alone, known := weighted(models, policy)
-	spread := jackknife(models, policy)
+	deviation, groups := jackknife(models, policy)
 	for f, to := range [allFigures]*Estimate{figCost: &e.Cost, figTTFT: &e.TTFT, figE2E: &e.E2E, figFailed: &e.Failed, figUser: &e.User} {
 		scale := 1.0
 		if figure(f) == figCost {
@@ -158,13 +164,16 @@ func estimated(models []*replayModel, policy, requests int) *Estimated {
 			v := alone[f] * scale
 			to.IPS = &v
 		}
-		if spread != nil {
-			low, high := max((now[f]-spread[f])*scale, 0), (now[f]+spread[f])*scale
-			to.Low, to.High = &low, &high
+		if deviation != nil {
+			less, more := 0.0, 0.0
+			if figure(f) == figCost {
+				less, more = caches(models, policy)
+			}
+			to.within(was[f]*scale, deviation[f]*scale, student(groups-1), less, more)
 		}
 	}
 	var wait histogram
-	var mass, unknown, weight, square, clipped, chosen float64
+	var mass, unknown, weight, square, clipped, chosen, moved float64
 	for _, m := range models {
 		wait.join(&m.carried, 1)
 		chosen += float64(m.replayed)
@@ -192,9 +201,11 @@ func estimated(models []*replayModel, policy, requests int) *Estimated {
 			if l := s.under[policy]; l != nil {
 				x.Share = l.mass / math.Max(mass, 1e-9)
 			}
+			moved += math.Abs(x.Share-x.Was) / 2
 			e.Endpoints = append(e.Endpoints, x)
 		}
 	}
+	e.Moved = moved
 	slices.SortStableFunc(e.Endpoints, func(a, b ReplayedSpot) int {
 		return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(b.Was, a.Was), cmp.Compare(a.Endpoint, b.Endpoint))
 	})
@@ -267,6 +278,7 @@ func (b *basis) add(o *basis) {
 	for q := range quantities {
 		b.n[q], b.got[q], b.expected[q] = b.n[q]+o.n[q], b.got[q]+o.got[q], b.expected[q]+o.expected[q]
 	}
+	b.listed += o.listed
 }
 
 // cameTrue is what came over what was expected at an endpoint; where it was chosen rarely, that of its model counts too.
@@ -284,6 +296,7 @@ func (l *lot) sums(without int) (s lotSums) {
 			continue
 		}
 		o := &l.groups[g]
+		s.listed += o.listed
 		for q := range quantities {
 			s.direct[q], s.weight[q] = s.direct[q]+o.direct[q], s.weight[q]+o.weight[q]
 			s.got[q], s.expected[q] = s.got[q]+o.got[q], s.expected[q]+o.expected[q]
@@ -327,42 +340,6 @@ func weighted(models []*replayModel, policy int) (f [allFigures]float64, known b
 		}
 	}
 	return figuresOf(n, sum, tokens), known
-}
-
-// jackknife finds by how much the figures may be off, in 19 of 20 cases: from how much the difference to what happened
-// changes when one group of records after the other is left out. Nil = there are too few groups.
-func jackknife(models []*replayModel, policy int) *[allFigures]float64 {
-	var by [][allFigures]float64
-	for g := range replayGroups {
-		some := false
-		for _, m := range models {
-			some = some || m.groups[g].chose[paid] > 0
-		}
-		if !some {
-			continue
-		}
-		now, was := outcomeOf(models, policy, g), outcomeOf(models, -1, g)
-		for f := range now {
-			now[f] -= was[f]
-		}
-		by = append(by, now)
-	}
-	if len(by) < leastGroups {
-		return nil
-	}
-	k := float64(len(by))
-	var out [allFigures]float64
-	for f := range out {
-		mean, square := 0.0, 0.0
-		for _, x := range by {
-			mean += x[f] / k
-		}
-		for _, x := range by {
-			square += (x[f] - mean) * (x[f] - mean)
-		}
-		out[f] = student(len(by)-1) * math.Sqrt((k-1)/k*square)
-	}
-	return &out
 }
 
 // Spots are the endpoints of a part, those first that got, or would have got under some policy, the most.

@@ -7,7 +7,9 @@ const (
 	leastTried   = 20   // requests, of an endpoint that is known
 	worthAWord   = 0.05 // of the requests
 	manyClipped  = 0.25 // of the weight
-	fullFrom     = 0.7  // of the requests at once that an endpoint is known to take
+	manyMoved    = 0.15 // of the requests
+	mostHours    = 24
+	fullFrom     = 0.7 // of the requests at once that an endpoint is known to take
 	mostWarnings = 20
 )
 
@@ -24,11 +26,17 @@ func (r *Replay) warn(out *Replayed, models []*replayModel) {
 	if out.All.Policies[out.Policies[0]].Cost.Low == nil {
 		add("the records span too little time for intervals: at least %d periods of %.0f minutes are needed", leastGroups, replayBlock.Minutes())
 	}
+	if out.Hours < mostHours {
+		add("the replayed requests came in %d of the 24 hours of the day: nothing is said of the others", out.Hours)
+	}
 	seconds := r.to.Sub(r.from).Seconds()
 	for k, p := range r.policies {
 		e := out.All.Policies[p.name]
 		if e.Sample < leastSample {
 			add("%s: what really happened to requests that it would have sent the same way is worth %.0f requests; its figures rest on expectations", p.name, e.Sample)
+		}
+		if e.Moved > manyMoved {
+			add("%s would have sent %.0f %% of the replayed requests elsewhere; caches would have filled there and emptied here, and the router would have learned more: the change may be more than twice as large as estimated", p.name, 100*e.Moved)
 		}
 		if e.Clipped > manyClipped {
 			add("%s: %.0f %% of the weight lies on records that your traffic was too unlikely to bring; its figures lean on expectations", p.name, 100*e.Clipped)

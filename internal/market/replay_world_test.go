@@ -146,8 +146,8 @@ func steady(name string, load Workload) Scenario {
 	}
 }
 
-// TestReplay_AgainstTheWorldItself: the records of one policy say what another one comes to in the same world, by less than a
-// tenth or within the bounds that are given.
+// TestReplay_AgainstTheWorldItself: the records of one policy say what another one comes to in the same world, by so much, and
+// within the bounds that are given.
 func TestReplay_AgainstTheWorldItself(t *testing.T) {
 	alone(t)
 	t.Parallel()
@@ -157,7 +157,7 @@ func TestReplay_AgainstTheWorldItself(t *testing.T) {
 	}{
 		// Of the fast endpoint, which gets little of the recorded traffic, the router knows too little to tell how much it would
 		// get if time were worth three times as much.
-		{steady("chats", Chats(0.4)), map[string]float64{"price": 0.1, "routing-cost": 0.01, "routing-cost@0.1": 0.1, "routing-cost@1.5": 0.5}},
+		{steady("chats", Chats(0.4)), map[string]float64{"price": 0.1, "routing-cost": 0.01, "routing-cost@0.1": 0.1, "routing-cost@1.5": 0.3}},
 		{steady("agents", Agents(0.4)), map[string]float64{"price": 0.1, "routing-cost": 0.02, "routing-cost@0.1": 0.1, "routing-cost@1.5": 0.1}},
 	} {
 		t.Run(c.world.Name, func(t *testing.T) {
@@ -181,7 +181,7 @@ func TestReplay_AgainstTheWorldItself(t *testing.T) {
 				agree(t, p+": cost", e.Cost, truth.Cost, off)
 				agree(t, p+": ttft", e.TTFT, truth.TTFT, off)
 				agree(t, p+": tok/s", e.E2E, truth.E2E, off)
-				agree(t, p+": ttft p50", Estimate{Value: e.TTFTP50}, truth.TTFTP50, off+0.05)
+				agree(t, p+": ttft p50", Estimate{Value: e.TTFTP50}, truth.TTFTP50, off+0.1)
 				agree(t, p+": ttft p95", Estimate{Value: e.TTFTP95}, truth.TTFTP95, off+0.15)
 				if now, was := truth.Cost-out.All.Happened.Cost, e.Cost.Value-out.All.Happened.Cost; p != RoutingCost && now*was <= 0 {
 					t.Errorf("%s: the cost moves the wrong way: %+.3f, really %+.3f", p, was, now)
@@ -193,8 +193,8 @@ func TestReplay_AgainstTheWorldItself(t *testing.T) {
 
 func agree(t *testing.T, what string, e Estimate, truth, off float64) {
 	t.Helper()
-	if e.Low != nil && *e.Low <= truth && truth <= *e.High {
-		return
+	if e.Low != nil && !(*e.Low <= truth && truth <= *e.High) {
+		t.Errorf("%s: from %.4g to %.4g, really %.4g", what, *e.Low, *e.High, truth)
 	}
 	if math.Abs(e.Value/truth-1) > off {
 		t.Errorf("%s: %.4g, really %.4g", what, e.Value, truth)
