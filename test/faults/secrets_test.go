@@ -2,6 +2,8 @@ package faults
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -79,34 +81,63 @@ func (g *gateway) quiet(t *testing.T, a *answer) {
 	silent(t, "the record", string(g.call(t, g.user, "GET", "/api/v1/generation?id="+a.generation(), "").body))
 }
 
+// refusedWith is a status and the name of the text that comes with it.
+type refusedWith struct {
+	status int
+	quote  string
+}
+
+// cases are all texts, each with two of the statuses or more, and all statuses; -full has every pair.
+func cases() (list []refusedWith) {
+	for i, status := range []int{400, 401, 402, 403, 422, 429, 500} {
+		for j, name := range slices.Sorted(maps.Keys(quotes)) {
+			if (i+j)%3 == 0 || *full {
+				list = append(list, refusedWith{status, name})
+			}
+		}
+	}
+	return list
+}
+
 func TestSecretsInErrors(t *testing.T) {
 	t.Parallel()
 	for place, make := range places {
-		t.Run(place, func(t *testing.T) {
-			t.Parallel()
-			for _, slot := range []bool{false, true} {
+		for _, slot := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/slot %v", place, slot), func(t *testing.T) {
+				t.Parallel()
 				up := serve(t)
-				s := setup{primary: up.url()}
-				if slot {
-					s = setup{slots: slotAt(up.url(), `, api_key: "`+engineKey+`"`), backup: "http://127.0.0.1:1"}
-				}
-				g := start(t, s)
-				for _, status := range []int{400, 401, 402, 403, 422, 429, 500} {
-					for name, text := range quotes {
-						t.Run(fmt.Sprintf("%d/%s/slot %v", status, name, slot), func(t *testing.T) {
-							up.set(make(status, known(text, slot))...)
-							for _, more := range []string{"", streaming} {
-								a := g.chat(t, question(more))
-								_ = a.read()
-								g.quiet(t, a)
-							}
-						})
+				all := cases()
+				g := start(t, many(up.url(), 2*len(all), slot))
+				for n, c := range all {
+					up.set(make(c.status, known(quotes[c.quote], slot))...)
+					g.once(t, up, 2*n, "")
+					g.once(t, up, 2*n+1, streaming)
+					if t.Failed() {
+						t.Fatalf("with status %d and %s", c.status, c.quote)
 					}
 				}
 				silent(t, "the log", g.log.String())
-			}
-		})
+			})
+		}
 	}
+}
+
+// numbered is a model of its own for each request: what answers with errors is soon not asked any more.
+func numbered(n int) string { return fmt.Sprint("author/m", n) }
+
+// many is n providers at an address, or n slots, each with a model of its own and the secrets of the primary.
+func many(url string, n int, slot bool) (s setup) {
+	s.backup = "http://127.0.0.1:1"
+	for i := range n {
+		if slot {
+			own := strings.Replace(slotAt(url, `, upstream_model: `+model+`, wait: 5s, api_key: "`+engineKey+`"`), model, numbered(i), 1)
+			s.slots += strings.Replace(own, "name: slot", fmt.Sprint("name: s", i), 1) + "\n"
+			continue
+		}
+		s.more += strings.NewReplacer("slug: primary", fmt.Sprint("slug: p", i), "Primary", fmt.Sprint("P", i), model, numbered(i), sister, fmt.Sprint("author/s", i)).
+			Replace(fmt.Sprintf(primaryPart, url, primaryKey, ""))
+	}
+	return s
 }
 
 // An error inside an answer is no safer than one before it.
@@ -117,7 +148,7 @@ func TestSecretsInBand(t *testing.T) {
 			t.Parallel()
 			text = known(text, false)
 			ev := fmt.Sprintf(`{"error":{"code":502,"message":%q,"metadata":{"raw":%q}}}`, text, text)
-			for place, play := range map[string]script{
+			plays := map[string]script{
 				"mid-stream":       {say(begun(8) + parts(ev, "[DONE]") + lastPart)},
 				"mid-stream, text": {say(begun(8) + parts(fmt.Sprintf(`{"error":%q}`, text)) + lastPart)},
 				"first":            stream(ev, "[DONE]"),
@@ -128,18 +159,31 @@ func TestSecretsInBand(t *testing.T) {
 				"status line":      {say("HTTP/1.1 500 " + text + "\r\nContent-Length: 0\r\n\r\n")},
 				"not HTTP":         {say(text + "\r\n\r\n"), hangUp},
 				"bad header":       {say("HTTP/1.1 200 OK\r\n" + text + "\r\n\r\n"), hangUp},
-			} {
+			}
+			up, n := serve(t), 0
+			g := start(t, many(up.url(), 2*len(plays), false))
+			for place, play := range plays {
 				t.Run(place, func(t *testing.T) {
-					up := serve(t, play...)
-					g := start(t, setup{primary: up.url(), backup: "http://127.0.0.1:1"})
+					up.set(play...)
 					for _, more := range []string{"", streaming} {
-						a := g.chat(t, question(more))
-						_ = a.read()
-						g.quiet(t, a)
+						g.once(t, up, n, more)
+						n++
 					}
-					silent(t, "the log", g.log.String())
 				})
 			}
+			silent(t, "the log", g.log.String())
 		})
 	}
+}
+
+// once has the upstream asked for the n-th model, for the first time, and looks through what comes of it.
+func (g *gateway) once(t *testing.T, up *rogue, n int, more string) {
+	t.Helper()
+	before := up.chats.Load()
+	until(t, "the upstream is asked", func() bool { // a slot may not be ready at once
+		a := g.chat(t, strings.Replace(question(more), model, numbered(n), 1))
+		_ = a.read()
+		g.quiet(t, a)
+		return up.chats.Load() > before
+	})
 }
