@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 var (
@@ -29,14 +30,16 @@ var (
 )
 
 // Pages returns the pages as HTML, by name: errors, faults, chain, slots, routing, money and metrics. A heading's id is its text in small letters, with
-// hyphens for spaces; on the page of errors, that is the error's type.
-func Pages() map[string][]byte {
+// hyphens for spaces; on the page of errors, that is the error's type. They are made when they are asked for first; nobody may change them.
+func Pages() map[string][]byte { return made() }
+
+var made = sync.OnceValue(func() map[string][]byte {
 	pages := make(map[string][]byte)
 	for name, text := range map[string]string{"errors": errors, "faults": faults, "chain": chain, "slots": slots, "routing": routing, "money": money, "metrics": metrics} {
 		pages[name] = []byte(page(text))
 	}
 	return pages
-}
+})
 
 const style = `body{max-width:52rem;margin:2rem auto;padding:0 1rem;font:16px/1.55 system-ui,sans-serif;color:#1b1b1b;background:#fff}
 nav a{margin-right:1rem}code,pre{font:.9em ui-monospace,monospace;background:#f3f3f3}code{padding:.1em .25em}pre{padding:.8rem;overflow-x:auto}

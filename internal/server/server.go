@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"myip.co.kr/hearth"
-	"myip.co.kr/hearth/docs"
 	"myip.co.kr/hearth/internal/account"
 	"myip.co.kr/hearth/internal/health"
 	"myip.co.kr/hearth/internal/relay"
@@ -100,7 +99,7 @@ func New(o Options, p Parts) *Server {
 		s.slotsRoutes(base)
 		s.qualityRoutes(base)
 	}
-	s.route("GET", "/docs/{page}", docPages(docs.Pages()))
+	s.route("GET", "/docs/{page}", docPages)
 	s.mux.HandleFunc("/", s.wrap(s.unknown))
 	return s
 }
