@@ -110,7 +110,7 @@ func values(v any) int {
 // unfolding reckons what a schema unfolds to.
 type unfolding struct {
 	root map[string]any
-	seen map[string]int // by reference: what it unfolds to, -1 = it is being looked at
+	seen map[string]int // by reference: what it unfolds to
 	deep int
 }
 
@@ -140,7 +140,7 @@ func (u *unfolding) cost(v any) (n int, ok bool) {
 			switch s, text := x.(string); {
 			case text && key == "$ref":
 				m, ok := u.follow(s)
-				if n += m; !ok || n > maxNodes {
+				if n += m; !ok {
 					return 0, false
 				}
 				continue
@@ -164,9 +164,8 @@ func (u *unfolding) follow(ref string) (n int, ok bool) {
 		return 0, false
 	}
 	if n, known := u.seen[ref]; known {
-		return n, n >= 0
+		return n, true
 	}
-	u.seen[ref] = -1
 	var at any = u.root
 	for part := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
 		if path == "" {
@@ -178,11 +177,7 @@ func (u *unfolding) follow(ref string) (n int, ok bool) {
 		}
 		at = m[strings.NewReplacer("~1", "/", "~0", "~").Replace(part)]
 	}
-	if at == nil {
-		return 0, false
-	}
-	n, ok = u.cost(at)
-	if ok {
+	if n, ok = u.cost(at); ok { // of one to itself it is too deep
 		u.seen[ref] = n
 	}
 	return n, ok
