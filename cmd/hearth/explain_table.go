@@ -71,7 +71,7 @@ var columns = []struct {
 	{"FIRST TOKEN", (*explained).latency},
 	{"TOKENS/S", (*explained).throughput},
 	{"SHARE", (*explained).share},
-	{"WHY HERE", func(c *explained) string { return c.Reason }},
+	{"WHY HERE", (*explained).why},
 }
 
 const unknown = "-" // in a cell
@@ -106,7 +106,7 @@ func (c *explained) throughput() string {
 
 // share is how often the candidate is the first of its tier, where that is drawn.
 func (c *explained) share() string {
-	if c.Share == nil {
+	if c.Share == nil || c.Reason == only {
 		return unknown
 	}
 	percent, decimals := 100**c.Share, 1
@@ -114,6 +114,16 @@ func (c *explained) share() string {
 		decimals = 0
 	}
 	return strconv.FormatFloat(percent, 'f', decimals, 64) + " %"
+}
+
+// only is the reason of an external endpoint that is alone at its priority: nothing is drawn there.
+const only = "only"
+
+func (c *explained) why() string {
+	if c.Reason == only {
+		return "priority, the only one there"
+	}
+	return c.Reason
 }
 
 // significant prints three significant digits of a small number and the whole of a large one, never with an exponent.

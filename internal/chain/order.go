@@ -27,14 +27,14 @@ const (
 // external ones are ranked. Local and external endpoints of equal priority keep local ones in front. fixed: the caller
 // chose an order, so nothing is drawn.
 func (b *builder) orderTier(tier []hearth.Candidate, fixed bool) {
-	if len(tier) < 2 {
+	if len(tier) < 2 && (b.Rank == nil || fixed) {
 		return
 	}
 	locals := localsFirst(tier)
 	if own := tier[:locals]; len(own) > 1 {
 		b.orderLocal(own)
 	}
-	if ext := tier[locals:]; len(ext) > 1 {
+	if ext := tier[locals:]; len(ext) > 0 {
 		b.orderExternal(ext, fixed)
 	}
 }
@@ -60,7 +60,7 @@ func (b *builder) orderExternal(ext []hearth.Candidate, fixed bool) {
 	if b.dropAt != nil || b.cooled {
 		use = ext[:toBack(ext, func(c *hearth.Candidate) bool { return c.LastResort || b.dropped(c.Endpoint) })]
 	}
-	if len(use) > 1 {
+	if len(use) > 1 || len(use) == 1 && b.Rank != nil && !fixed {
 		front := len(use)
 		if b.needs || b.bars { // who is behind these anyway has no part in the draw
 			if n := toBack(use, b.behind); n > 0 {
@@ -88,9 +88,10 @@ func (b *builder) behind(c *hearth.Candidate) bool {
 	return b.needs && !b.declares(c.Endpoint) || b.bars && b.misses(c.Endpoint) != ""
 }
 
-// rank orders usable endpoints of an external tier; fixed: by expected price.
+// rank orders usable endpoints of an external tier; fixed: by expected price. One alone is ranked too, for what it is
+// expected to cost is told of it as of others.
 func (b *builder) rank(use []hearth.Candidate, fixed bool) {
-	if b.Rank != nil && !fixed && len(use) > 1 {
+	if b.Rank != nil && !fixed && len(use) > 0 {
 		b.Rank(use)
 		return
 	}

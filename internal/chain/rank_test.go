@@ -25,10 +25,13 @@ func TestRank(t *testing.T) {
 			s.serve("gamma", "1")
 			s.serve("delta", "2")
 		}, true, []string{acmeGemma, betaGemma}, []string{localGemma, betaGemma, acmeGemma, "delta " + gemma, "gamma " + gemma}},
-		{"nobody, if one alone declares them", func(s *scene) {
+		{"that one, if one alone declares them", func(s *scene) {
 			s.at(betaGemma).Params = toolParams
 			s.serve("gamma", "1")
-		}, true, nil, []string{localGemma, betaGemma, "gamma " + gemma, acmeGemma}},
+		}, true, []string{betaGemma}, []string{localGemma, betaGemma, "gamma " + gemma, acmeGemma}},
+		{"one that is alone at its priority", func(s *scene) { s.at(acmeGemma).Priority = 60 }, false, []string{acmeGemma, betaGemma},
+			[]string{localGemma, betaGemma, acmeGemma}},
+		{"one that is left", func(s *scene) { s.at(acmeGemma).Disabled = true }, false, []string{betaGemma}, []string{localGemma, betaGemma}},
 		{"everybody, if no tools are needed", func(s *scene) { s.at(betaGemma).Params = toolParams }, false, []string{acmeGemma, betaGemma},
 			[]string{localGemma, betaGemma, acmeGemma}},
 	} {
@@ -53,5 +56,24 @@ func TestRank(t *testing.T) {
 				t.Errorf("chain (-want +got):\n%s", d)
 			}
 		})
+	}
+}
+
+// TestRank_OwnOrder: one that is alone is not ranked where the caller chose the order, nor is an own slot.
+func TestRank_OwnOrder(t *testing.T) {
+	for _, prefs := range []hearth.Preferences{{Order: []string{"beta"}}, {Sort: hearth.SortPrice}} {
+		s := newScene()
+		s.at(acmeGemma).Priority = 60
+		in := s.input(t, &hearth.Request{Models: []string{gemma}, Prefs: prefs})
+		in.Rank = func(tier []hearth.Candidate) { t.Errorf("asked about %v", lines(tier)) }
+		if _, err := Build(in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := newScene()
+	in := s.input(t, &hearth.Request{Models: []string{gemma}, Prefs: hearth.Preferences{Only: []string{"local-gpu"}}})
+	in.Rank = func(tier []hearth.Candidate) { t.Errorf("asked about %v", lines(tier)) }
+	if _, err := Build(in); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -126,13 +126,20 @@ func TestRouted(t *testing.T) {
 			}
 		}
 	})
-	t.Run("one endpoint is no tier", func(t *testing.T) {
+	t.Run("one that is alone at its priority is told of too", func(t *testing.T) {
 		w := newMarket(t, 2, func(c *hearth.Catalog) { c.Endpoints[1].Priority = 60 })
-		if g := w.ask(t, "gen-only", chat("")); g.Routing != nil || g.HTTP != 200 {
-			t.Errorf("%+v", g)
+		w.fault(t, w.primary, engine.Control{Fault: "500"})
+		g := w.ask(t, "gen-only", chat(""))
+		if len(g.Routing) != 2 || len(g.Attempts) != 2 {
+			t.Fatalf("%d attempts, %+v", len(g.Attempts), g.Routing)
+		}
+		for i, r := range g.Routing {
+			if r.Endpoint != g.Attempts[i].Endpoint || r.Reason != "only" || r.Share != 1 || len(r.Candidates) != 1 || r.Candidates[0].Total <= 0 {
+				t.Errorf("%+v", r)
+			}
 		}
 	})
-	t.Run("nor is an order of the caller's one", func(t *testing.T) {
+	t.Run("an order of the caller's is no tier of the caller's one", func(t *testing.T) {
 		w := newMarket(t, 2, nil)
 		if g := w.ask(t, "gen-sort", chat(`, "provider": {"sort": "price"}`)); g.Routing != nil || g.HTTP != 200 {
 			t.Errorf("%+v", g)
