@@ -44,7 +44,7 @@ func (d *decoding) field(m *member) error {
 	case fieldSessionID:
 		var ok bool
 		if d.chat.session, ok = sessionName(val); !ok {
-			d.note(fmt.Sprintf("session_id ignored: it must be a string of at most %d bytes", maxSession))
+			d.note(fmt.Sprintf("session_id ignored: it must be a string of at most %d characters", maxSession))
 		}
 	case fieldRoute:
 		d.route(val)

@@ -1,11 +1,14 @@
 package dialect
 
-import "cmp"
+import (
+	"cmp"
+	"unicode/utf8"
+)
 
 // cacheKeyName is OpenAI's name for what keeps requests with a common prompt together. It is forwarded.
 const cacheKeyName = "prompt_cache_key"
 
-// maxSession bounds the name of a session, in bytes.
+// maxSession bounds the name of a session, in characters.
 const maxSession = 256
 
 // sessionName is a session's name in the body, "" = none; ok is false for what is none.
@@ -13,11 +16,11 @@ func sessionName(val []byte) (name string, ok bool) {
 	switch {
 	case val[0] == 'n':
 		return "", true
-	case val[0] != '"' || len(val) > 6*maxSession+2:
+	case val[0] != '"' || len(val) > 12*maxSession+2: // a character may be written as two escapes
 		return "", false
 	}
 	text := unquote(val)
-	if len(text) > maxSession {
+	if utf8.RuneCount(text) > maxSession {
 		return "", false
 	}
 	return string(text), true
@@ -26,7 +29,7 @@ func sessionName(val []byte) (name string, ok bool) {
 // Session is the caller's name for the conversation that the request belongs to, "" = it has none: session_id, else what
 // the X-Session-Id header says, else prompt_cache_key.
 func (c *Chat) Session(header string) string {
-	if len(header) > maxSession {
+	if utf8.RuneCountInString(header) > maxSession {
 		header = ""
 	}
 	return cmp.Or(c.session, header, c.cacheKey)
