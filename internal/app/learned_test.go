@@ -37,6 +37,7 @@ func newShop(t *testing.T, providers ...string) *shop {
 	if err != nil {
 		t.Fatal(err)
 	}
+	furnish(t, cfg)
 	return &shop{cfg: cfg}
 }
 

@@ -107,6 +107,7 @@ func startWorld(t *testing.T, extra string, edits ...string) *world {
 		t.Fatal(err)
 	}
 	w.cfg = cfg
+	furnish(t, cfg)
 	ctx, cancel := context.WithCancel(t.Context())
 	log := slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	w.app, err = app.Open(ctx, cfg, app.Options{Log: log, Version: "test", FirstKeys: func(admin, user string) error {

@@ -52,7 +52,17 @@ func open(t testing.TB, dir string, o journal.Options) *books {
 	if b.journal, err = journal.Open(o); err != nil {
 		t.Fatal(err)
 	}
-	if b.store, err = store.Open(t.Context(), filepath.Join(dir, "hearth.db")); err != nil {
+	file := filepath.Join(dir, "hearth.db")
+	if _, err := os.Stat(file); err != nil {
+		empty, err := emptyStore()
+		if err == nil {
+			err = os.WriteFile(file, empty, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if b.store, err = store.Open(t.Context(), file); err != nil {
 		t.Fatal(err)
 	}
 	if b.Ledger, err = Open(t.Context(), b.journal, b.store, log); err != nil {
@@ -61,6 +71,24 @@ func open(t testing.TB, dir string, o journal.Options) *books {
 	t.Cleanup(func() { b.end(t) })
 	return b
 }
+
+// emptyStore is the file of a database without records: to make its tables takes longer than to copy them.
+var emptyStore = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "hearth")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "empty.db")
+	s, err := store.Open(context.Background(), file)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Close(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(file)
+})
 
 type lockedWriter struct {
 	mu sync.Mutex

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -128,7 +129,9 @@ func (w *world) open(t testing.TB, s setup, cat *hearth.Catalog) {
 	w.journal, err = journal.Open(journal.Options{Dir: filepath.Join(dir, "journal"), MaxBytes: s.journalBytes})
 	must(err)
 	t.Cleanup(func() { _ = w.journal.Close() }) // a test may have closed it
-	st, err := store.Open(ctx, filepath.Join(dir, "hearth.db"))
+	file := filepath.Join(dir, "hearth.db")
+	must(os.WriteFile(file, emptyStore(t), 0o600))
+	st, err := store.Open(ctx, file)
 	must(err)
 	t.Cleanup(func() { must(st.Close()) })
 	w.ledger, err = ledger.Open(ctx, w.journal, st, discard())

@@ -258,7 +258,7 @@ const (
 )
 
 // emptyStore is the file of a database without records: to make its tables takes longer than to copy them.
-func emptyStore(t *testing.T) []byte {
+func emptyStore(t testing.TB) []byte {
 	madeStore.Lock()
 	defer madeStore.Unlock()
 	if madeStore.file == nil {
