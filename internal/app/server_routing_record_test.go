@@ -14,7 +14,8 @@ import (
 func TestServer_RoutingRecord(t *testing.T) {
 	t.Parallel()
 	w := startWorld(t, "")
-	w.reload("routing: {by: price}", "routing: {kappa: 1}")
+	w.reload("prompt: 0.25, completion: 0.80", "prompt: 0.20, completion: 0.60") // so that both have a share, whoever is faster
+	w.reload("routing: {by: price}", "routing: {kappa: 0.001}")
 	r := w.chat(ask(qwen, ""))
 	g := w.generation(r.header.Get("X-Generation-Id"), w.user).record(t)
 	tiers := g["routing"].([]any)
@@ -22,7 +23,7 @@ func TestServer_RoutingRecord(t *testing.T) {
 		t.Fatalf("routing: %v", tiers)
 	}
 	tier := tiers[0].(map[string]any)
-	if tier["model"] != qwen || tier["endpoint"] != g["endpoint_id"] || tier["kappa"] != 1.0 || tier["reason"] == "" || tier["share"].(float64) <= 0 {
+	if tier["model"] != qwen || tier["endpoint"] != g["endpoint_id"] || tier["kappa"] != 0.001 || tier["reason"] == "" || tier["share"].(float64) <= 0 {
 		t.Errorf("tier %v", tier)
 	}
 	sum := 0.0
@@ -73,7 +74,7 @@ func TestServer_RoutingRecord(t *testing.T) {
 			t.Errorf("%s: %d %s", c.query, r.status, r.body)
 		}
 	}
-	w.reload("routing: {kappa: 1}", "routing: {by: price}")
+	w.reload("routing: {kappa: 0.001}", "routing: {by: price}")
 	r = w.chat(ask(qwen, ""))
 	if g := w.generation(r.header.Get("X-Generation-Id"), w.user).record(t); len(g["routing"].([]any)) != 0 {
 		t.Errorf("by price: %v", g["routing"])
