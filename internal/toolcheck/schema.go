@@ -177,6 +177,9 @@ func (u *unfolding) follow(ref string) (n int, ok bool) {
 		}
 		at = m[strings.NewReplacer("~1", "/", "~0", "~").Replace(part)]
 	}
+	if at == nil { // what is not found is not reckoned, either
+		return 0, false
+	}
 	if n, ok = u.cost(at); ok { // of one to itself it is too deep
 		u.seen[ref] = n
 	}

@@ -72,6 +72,7 @@ func TestJudge(t *testing.T) {
 		{"references to each other", `{"type":"string","$defs":{"a":{"allOf":[{"$ref":"#/$defs/b"},{"$ref":"#/$defs/b"}]},"b":{"allOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/a"}]}}}`, `{}`, 0},
 		{"a reference with signs that stand for others", `{"$ref":"#/$defs/a~1b~0c","$defs":{"a/b~c":{"type":"string"}}}`, `{}`, 1},
 		{"a reference with signs of addresses", `{"$ref":"#/$defs/a%62","$defs":{"a%62":{},"ab":{"type":"string"}}}`, `{}`, 0},
+		{"a reference by another name than the place", `{"$ref":"#title","title":"x","$defs":{"a":{"$anchor":"title","type":"string"}}}`, `{}`, 0},
 		{"a reference into no object", `{"$ref":"#/type/x","type":"string"}`, `{}`, 0},
 		{"deeper than is looked", `{"type":"string","not":` + strings.Repeat(`{"not":`, 101) + `{}` + strings.Repeat("}", 102), `{}`, 0},
 		{"as deep as is looked", `{"type":"string","not":` + strings.Repeat(`{"not":`, 97) + `{}` + strings.Repeat("}", 98), `{}`, 1},
