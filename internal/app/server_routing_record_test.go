@@ -14,8 +14,8 @@ import (
 func TestServer_RoutingRecord(t *testing.T) {
 	t.Parallel()
 	w := startWorld(t, "")
-	w.reload("prompt: 0.25, completion: 0.80", "prompt: 0.20, completion: 0.60") // so that both have a share, whoever is faster
-	w.reload("routing: {by: price}", "routing: {kappa: 0.001}")
+	// Equal prices and seconds that are worth nearly nothing: both have a share, whoever is faster.
+	w.reload("routing: {by: price}", "routing: {kappa: 0.001}", "prompt: 0.25, completion: 0.80", "prompt: 0.20, completion: 0.60")
 	r := w.chat(ask(qwen, ""))
 	g := w.generation(r.header.Get("X-Generation-Id"), w.user).record(t)
 	tiers := g["routing"].([]any)
