@@ -43,8 +43,9 @@ type explained struct {
 		Currency   string  `json:"currency"`
 		Expected   float64 `json:"expected"`
 	} `json:"cost"`
-	Share *float64 `json:"share"`
-	Speed *struct {
+	Share   *float64            `json:"share"`
+	Routing *hearth.RoutedTerms `json:"routing"`
+	Speed   *struct {
 		Latency    *median `json:"latency"`
 		Throughput *median `json:"throughput"`
 	} `json:"speed"`
@@ -145,6 +146,9 @@ func (x *explanation) print(w io.Writer) error {
 	if err := table(w, d.Candidates); err != nil {
 		return err
 	}
+	if err := measuredTerms(w, d.Candidates); err != nil {
+		return err
+	}
 	if e := d.Error; e != nil {
 		fmt.Fprintf(w, "no candidate is left: the caller gets %d %s\n  %s\n", e.Code, e.Type, e.Message)
 	}
@@ -158,6 +162,33 @@ func (x *explanation) print(w io.Writer) error {
 	for _, n := range d.Notes {
 		fmt.Fprintln(w, "note:", n)
 	}
+	return nil
+}
+
+// measuredTerms prints the terms of the candidates that are ranked by routing cost, if one of them was measured: else they
+// say nothing but what is usual.
+func measuredTerms(w io.Writer, cs []explained) error {
+	var ranked []hearth.RoutedTerms
+	currency, measured := "", false
+	for i := range cs {
+		c := &cs[i]
+		if c.Routing == nil {
+			continue
+		}
+		t := *c.Routing
+		if t.Endpoint = c.Endpoint; c.Share != nil {
+			t.Share = *c.Share
+		}
+		ranked, currency, measured = append(ranked, t), c.Cost.Currency, measured || !t.New
+	}
+	if !measured {
+		return nil
+	}
+	fmt.Fprintln(w, "\nrouting cost of an answer:")
+	if err := showTerms(w, ranked, currency); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
@@ -119,4 +120,36 @@ func explainText(t *testing.T, cfg string, request []byte, asJSON bool) string {
 		}
 		return "N %  "
 	}), "$1 N")
+}
+
+// TestExplanation_Terms: what an order follows from is shown as soon as there is a measurement behind it.
+func TestExplanation_Terms(t *testing.T) {
+	const at = `{"model":"a/b","endpoint":"%s:a/b","priority":50,"reason":"share","share":%s,"cost":{"prompt":"1","completion":"2","currency":"KRW","expected":0.5},"routing":{"price":0.25,"wait":0.125,"decode":0.0625,` +
+		`"failed_tries":0.01,"quality":0,"total":0.4475,"ttft_seconds":1.5,"rest_seconds":3,"in_flight":2,"cap":8,"error_rate":0.02,"rate_429":0.001,"state":"closed","flagged":false,"new":%s}}`
+	own := `{"model":"a/b","endpoint":"local-gpu/g:a/b","reason":"priority","share":null,"cost":{"prompt":"1","completion":"2","currency":"KRW","expected":0.5}}`
+	for _, c := range []struct{ name, first, second, want string }{
+		{"one of two is measured", "false", "true", `
+routing cost of an answer:
+ENDPOINT   SHARE  PRICE  WAIT   DECODE  FAILED  QUALITY  TOTAL KRW  FIRST TOKEN  REST  IN FLIGHT  ERRORS  429    STATE
+acme:a/b   75 %   0.25   0.125  0.0625  0.01    0        0.448      1.5 s        3 s   2 of 8     2 %     0.1 %  closed
+cheap:a/b  25 %   0.25   0.125  0.0625  0.01    0        0.448      1.5 s        3 s   2 of 8     2 %     0.1 %  closed, not measured
+
+`},
+		{"nothing is measured", "true", "true", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := `{"data":{"candidates":[` + own + "," + fmt.Sprintf(at, "acme", "0.75", c.first) + "," + fmt.Sprintf(at, "cheap", "0.25", c.second) + `]}}`
+			var x explanation
+			if err := json.Unmarshal([]byte(b), &x); err != nil {
+				t.Fatal(err)
+			}
+			var out strings.Builder
+			if err := measuredTerms(&out, x.Data.Candidates); err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(c.want, out.String()); d != "" {
+				t.Errorf("(-want +got):\n%s", d)
+			}
+		})
+	}
 }

@@ -98,10 +98,15 @@ func showTier(w io.Writer, r *hearth.Routed, currency string) error {
 	if len(r.Candidates) == 0 {
 		return nil
 	}
+	return showTerms(w, r.Candidates, currency)
+}
+
+// showTerms shows what the places of candidates follow from.
+func showTerms(w io.Writer, cs []hearth.RoutedTerms, currency string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "ENDPOINT\tSHARE\tPRICE\tWAIT\tDECODE\tFAILED\tQUALITY\tTOTAL %s\tFIRST TOKEN\tREST\tIN FLIGHT\tERRORS\t429\tSTATE\n", currency)
-	for i := range r.Candidates {
-		c := &r.Candidates[i]
+	for i := range cs {
+		c := &cs[i]
 		cells := []string{c.Endpoint, portion(c.Share)}
 		for _, x := range []float64{c.Price, c.Wait, c.Decode, c.Failed, c.Quality, c.Total} {
 			cells = append(cells, significant(x))

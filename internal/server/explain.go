@@ -62,7 +62,7 @@ type Cost struct {
 // made of.
 type Routing struct {
 	Price    float64 `json:"price"`         // what it charges, with its cache hits
-	Wait     float64 `json:"wait"`          // for the first token; such a second counts double
+	Wait     float64 `json:"wait"`          // for the first token; such a second counts four times
 	Decode   float64 `json:"decode"`        // for the rest of the answer
 	Failed   float64 `json:"failed_tries"`  // failed tries and rate limits
 	Quality  float64 `json:"quality"`       // broken tool calls
