@@ -173,39 +173,28 @@ func appendFigure(b []byte, x float64) []byte {
 	if x < 0 {
 		b = append(b, '-')
 	}
-	for digits%10 == 0 {
-		digits, exp = digits/10, exp+1
+	d := [figureDigits]byte{'0' + byte(digits/1000), '0' + byte(digits/100%10), '0' + byte(digits/10%10), '0' + byte(digits%10)}
+	n := figureDigits
+	for d[n-1] == '0' {
+		n--
 	}
-	if exp >= 0 {
-		b = strconv.AppendUint(b, digits, 10)
-		for ; exp > 0; exp-- {
+	whole := figureDigits + exp // digits before the point
+	switch {
+	case whole >= n:
+		b = append(b, d[:n]...)
+		for ; whole > n; whole-- {
 			b = append(b, '0')
 		}
 		return b
-	}
-	return appendFraction(b, digits, exp)
-}
-
-// appendFraction appends digits times ten to the power of a negative exp.
-func appendFraction(b []byte, digits uint64, exp int) []byte {
-	var text [figureDigits]byte
-	n := figureDigits
-	for ; digits > 0; digits /= 10 {
-		n--
-		text[n] = byte('0' + digits%10)
-	}
-	d := text[n:]
-	whole := len(d) + exp // digits before the point
-	switch {
 	case whole > 0:
 		b = append(append(b, d[:whole]...), '.')
-		return append(b, d[whole:]...)
+		return append(b, d[whole:n]...)
 	case whole > -6:
-		b = append(append(b, "0.00000"[:2-whole]...), d...)
-		return b
+		b = append(b, "0.00000"[:2-whole]...)
+		return append(b, d[:n]...)
 	}
-	if b = append(b, d[0]); len(d) > 1 {
-		b = append(append(b, '.'), d[1:]...)
+	if b = append(b, d[0]); n > 1 {
+		b = append(append(b, '.'), d[1:n]...)
 	}
 	return strconv.AppendInt(append(b, 'e'), int64(whole-1), 10)
 }

@@ -1,7 +1,9 @@
 package ledger
 
 import (
+	"bytes"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -14,21 +16,11 @@ import (
 // formatTags lets the library read the format of durations from the tags of hearth.Generation.
 var formatTags = json.ExperimentalSupportFormatTag(true)
 
-// What most records stay below, in bytes: the whole but for how tiers were ordered, a tier, and a candidate of it.
-const (
-	usualRecord = 1536
-	usualTier   = 256
-	usualTerms  = 448
-)
+// buffers are where records are written: how long one gets is known at its end, and it is kept in no more than it needs.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// sizeOf is how many bytes the record of g is likely to have.
-func sizeOf(g *hearth.Generation) int {
-	n := usualRecord + usualTier*len(g.Routing)
-	for i := range g.Routing {
-		n += usualTerms * len(g.Routing[i].Candidates)
-	}
-	return n
-}
+// maxPooledBuffer is how many bytes a kept buffer holds at most.
+const maxPooledBuffer = 64 << 10
 
 // encode writes g as JSON, byte for byte as the library writes it (a test holds the two together), several times
 // as fast: it runs once in every request. Invalid UTF-8 becomes U+FFFD.
@@ -36,7 +28,8 @@ func encode(g *hearth.Generation) ([]byte, error) {
 	if y := g.CreatedAt.Year(); y < 0 || y > 9999 {
 		return nil, hearth.Invalid("created_at", "the year %d has no place in a record", y)
 	}
-	o := object{b: make([]byte, 0, sizeOf(g))}
+	box := buffers.Get().(*[]byte)
+	o := object{b: (*box)[:0]}
 	o.open()
 	o.str("id", g.ID)
 	o.str("key_id", g.KeyID)
@@ -85,7 +78,12 @@ func encode(g *hearth.Generation) ([]byte, error) {
 	o.strIf("user", g.User)
 	o.strIf("user_agent", g.UserAgent)
 	o.close()
-	return o.b, nil
+	record := bytes.Clone(o.b)
+	if cap(o.b) <= maxPooledBuffer {
+		*box = o.b
+		buffers.Put(box)
+	}
+	return record, nil
 }
 
 func decode(record []byte) (*hearth.Generation, error) {
