@@ -145,9 +145,9 @@ func (t *turns) play(low time.Duration, s come, loads int) {
 	case asked == never, n == 0 && len(list) > 0 && first > list[0].at+t.budget:
 		return // somebody is served too late
 	}
-	for i := t.owed(m, other, list, first, asked); i <= n; i++ {
+	for i := t.owed(m, other, list, first, last, asked); i <= n; i++ {
 		high := max(t.leftBy(m, list, i, last, asked), t.gone[i]) + t.stop
-		low := max(t.in[i], t.done[i]) + t.stop
+		low := t.done[i] + t.stop
 		for b := i; ; b++ { // the others are let in while the engine drains
 			more := b+1 < len(t.in)
 			if !more || t.late[b+1]+list[b].takes > t.done[i] {
@@ -190,12 +190,17 @@ func (t *turns) letIn(m *promised, list []visit, first, last, asked time.Duratio
 	return n
 }
 
-// owed is how many on the list are surely let in before the engine may be left.
-func (t *turns) owed(m, other *promised, list []visit, first, asked time.Duration) (n int) {
+// owed is how many on the list are surely let in before the engine may be left. If it is ready late there may be more to whom
+// that is owed, and it is owed to none of them if somebody would then be late for whom they all are waited for.
+func (t *turns) owed(m, other *promised, list []visit, first, last, asked time.Duration) (n int) {
 	for n+1 < len(t.in) && list[n].at < first && t.late[n+1] <= first+turnLoads*m.least {
 		n++
 	}
-	if asked+t.budget <= t.gone[n]+t.stop+other.most {
+	all := n
+	for all+1 < len(t.in) && list[all].at < last && t.in[all+1] <= last+turnLoads*m.most {
+		all++
+	}
+	if asked+t.budget <= t.gone[all]+t.stop+other.most {
 		return 0
 	}
 	return n
