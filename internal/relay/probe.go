@@ -101,7 +101,7 @@ func (p *Probed) fails(f *upstream.Failure, res *routing.Result) (wait time.Dura
 	case hearth.BlameAccount:
 		p.Outcome, res.Outcome = health.KeyRefused, routing.Failed
 	case hearth.BlameRateLimit:
-		wait = min(f.RetryAfter, health.MaxRetryAfter)
+		wait = f.RetryAfter
 		p.Outcome, res.Outcome, res.RetryAfter = health.RateLimited, routing.Limited, wait
 	case hearth.BlameNobody:
 	}
@@ -119,16 +119,12 @@ func (r *Relay) hear(s *upstream.Stream, p *Probed, res *routing.Result) {
 		return
 	}
 	p.Outcome, p.Usage, res.Outcome = health.Success, s.Usage, routing.Answered
-	if !s.Usage.Valid() {
-		return
-	}
-	res.In, res.Out = int(s.Usage.PromptTokens), int(s.Usage.CompletionTokens)
 	bill, err := meter.Settle(p.Endpoint, s.Usage, meter.Outcome{Currency: r.catalog.Currency, At: time.Now(), Finish: s.Finish})
 	if err != nil {
 		r.log.Warn("a probe's usage is not billable", "endpoint", p.Endpoint.ID, "err", err)
 		return
 	}
-	p.Cost = bill.Cost
+	res.In, res.Out, p.Cost = int(s.Usage.PromptTokens), int(s.Usage.CompletionTokens), bill.Cost
 }
 
 // nobody reads the answers of probes.

@@ -64,7 +64,7 @@ func (p *Prober) round(ctx context.Context, all *sync.WaitGroup, now time.Time) 
 	next = now.Add(probeLook)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	maps.DeleteFunc(p.known, func(_ string, k *probing) bool { return !k.going && now.Sub(k.next) > probeForget })
+	maps.DeleteFunc(p.known, func(_ string, k *probing) bool { return now.Sub(k.next) > probeForget }) // no probe lasts that long
 	try := func(e *hearth.Endpoint) {
 		k := p.known[e.ID]
 		if k == nil {
@@ -109,11 +109,7 @@ func (p *Prober) round(ctx context.Context, all *sync.WaitGroup, now time.Time) 
 // that by chance, so that endpoints that failed together do not stay together.
 func (p *Prober) gap(fails int) time.Duration {
 	every := p.Every()
-	most := max(every, probeSlowest)
-	d := min(every<<min(fails, 10), most)
-	if d == every {
-		return d
-	}
+	d := min(every<<min(fails, 10), max(every, probeSlowest))
 	return max(every, d-time.Duration(rand.Int64N(int64(d)/8+1)))
 }
 
