@@ -190,10 +190,27 @@ func per(p hearth.Period) string {
 	return "in all"
 }
 
-type keysSetCmd struct {
+// oneKey is what the commands have that change a key.
+type oneKey struct {
 	configFlag
-	policyFlags
 	Key string `arg:"" help:"Id, name or label of the key (see hearth keys list)."`
+}
+
+// change changes the key and prints what say makes of it, with the currency of amounts.
+func (c *oneKey) change(ctx context.Context, std streams, do func(*app.Keys, *config.Config) (hearth.Key, error), say func(key hearth.Key, currency string) string) error {
+	return c.with(ctx, func(k *app.Keys, cfg *config.Config) error {
+		key, err := do(k, cfg)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(std.out, say(key, cfg.Currency))
+		return err
+	})
+}
+
+type keysSetCmd struct {
+	oneKey
+	policyFlags
 }
 
 // Run changes a key; a running gateway goes by it within a second. Only what a flag names is changed.
@@ -201,69 +218,42 @@ func (c *keysSetCmd) Run(ctx context.Context, std streams) error {
 	if c.policyFlags == (policyFlags{}) {
 		return errors.New("nothing is to be changed: say what with --models, --providers, --local-only, --early-headers, --limit, --limit-reset, --external-limit, --rpm, --tpm, --kappa, --explore, --currency, --expires, --content, --class or --owner")
 	}
-	return c.with(ctx, func(k *app.Keys, cfg *config.Config) error {
-		change, err := c.change(nowIn(cfg))
+	return c.oneKey.change(ctx, std, func(k *app.Keys, cfg *config.Config) (hearth.Key, error) {
+		change, err := c.policyFlags.change(nowIn(cfg))
 		if err != nil {
-			return err
+			return hearth.Key{}, err
 		}
-		key, err := k.Change(ctx, c.Key, change)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(std.out, "%s (%s) may use %s\n", key.ID, key.Name, policy(key, cfg.Currency))
-		return err
+		return k.Change(ctx, c.Key, change)
+	}, func(key hearth.Key, currency string) string {
+		return fmt.Sprintf("%s (%s) may use %s", key.ID, key.Name, policy(key, currency))
 	})
 }
 
-type keysDisableCmd struct {
-	configFlag
-	Key string `arg:"" help:"Id, name or label of the key (see hearth keys list)."`
-}
+type keysDisableCmd struct{ oneKey }
 
 // Run disables a key; a running gateway refuses it within a second.
 func (c *keysDisableCmd) Run(ctx context.Context, std streams) error {
-	return c.with(ctx, func(k *app.Keys, _ *config.Config) error {
-		key, err := k.Disable(ctx, c.Key)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(std.out, "disabled %s (%s)\n", key.ID, key.Name)
-		return err
-	})
+	return c.change(ctx, std, func(k *app.Keys, _ *config.Config) (hearth.Key, error) { return k.Disable(ctx, c.Key) },
+		func(key hearth.Key, _ string) string { return fmt.Sprintf("disabled %s (%s)", key.ID, key.Name) })
 }
 
-type keysEnableCmd struct {
-	configFlag
-	Key string `arg:"" help:"Id, name or label of the key (see hearth keys list)."`
-}
+type keysEnableCmd struct{ oneKey }
 
 // Run enables a key; a running gateway lets it in within a second.
 func (c *keysEnableCmd) Run(ctx context.Context, std streams) error {
-	return c.with(ctx, func(k *app.Keys, cfg *config.Config) error {
-		key, err := k.Change(ctx, c.Key, hearth.KeyChange{Disabled: new(false)})
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(std.out, "enabled %s (%s), which may use %s\n", key.ID, key.Name, policy(key, cfg.Currency))
-		return err
+	return c.change(ctx, std, func(k *app.Keys, _ *config.Config) (hearth.Key, error) {
+		return k.Change(ctx, c.Key, hearth.KeyChange{Disabled: new(false)})
+	}, func(key hearth.Key, currency string) string {
+		return fmt.Sprintf("enabled %s (%s), which may use %s", key.ID, key.Name, policy(key, currency))
 	})
 }
 
-type keysDeleteCmd struct {
-	configFlag
-	Key string `arg:"" help:"Id, name or label of the key (see hearth keys list)."`
-}
+type keysDeleteCmd struct{ oneKey }
 
 // Run deletes a key; a running gateway refuses it within a second.
 func (c *keysDeleteCmd) Run(ctx context.Context, std streams) error {
-	return c.with(ctx, func(k *app.Keys, _ *config.Config) error {
-		key, err := k.Retire(ctx, c.Key)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(std.out, "deleted %s (%s)\n", key.ID, key.Name)
-		return err
-	})
+	return c.change(ctx, std, func(k *app.Keys, _ *config.Config) (hearth.Key, error) { return k.Retire(ctx, c.Key) },
+		func(key hearth.Key, _ string) string { return fmt.Sprintf("deleted %s (%s)", key.ID, key.Name) })
 }
 
 // with opens the keys of the configuration, which a running gateway may have open too.
