@@ -16,10 +16,11 @@ func (st *state) takes(p *place) bool {
 }
 
 // backfills says whether a request that is let into a draining engine now is expected to be done before the drain is. What
-// the drain waits for are the requests with which it began: those that were let in later do not make it longer.
+// the drain waits for are the requests with which it began: those that were let in later do not make it longer. One whose start
+// line was changed lets in nobody: they are served by its next engine.
 func (st *state) backfills(p *place) bool {
 	each := p.service.P50()
-	if each == 0 || st.mustGo(p) != "" || st.refusing {
+	if each == 0 || !p.staleAt.IsZero() {
 		return false
 	}
 	by := st.now.Add(each)

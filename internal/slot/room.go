@@ -155,19 +155,19 @@ func (st *state) evictions(p *place) []*place {
 }
 
 // leaves says whether a slot's engine goes, whoever is to come.
-func (st *state) leaves(p *place) bool {
+func (p *place) leaves() bool {
 	switch p.state {
 	case hearth.SlotDraining, hearth.SlotStopping, hearth.SlotFailed, hearth.SlotAsleep:
 		return true
 	}
-	return st.mustGo(p) != ""
+	return false
 }
 
 // firstToGo orders those whose engines are there by who goes first when room is needed.
 func (st *state) firstToGo(p, o *place) int {
 	class := func(p *place) int {
 		switch {
-		case st.leaves(p):
+		case p.leaves():
 			return 0
 		case p.state != hearth.SlotReady:
 			return 4

@@ -155,8 +155,9 @@ var hourCases = []roomCase{
 		       pass 2h
 		       release 2
 		       pass 1m
+		       pass 1s
 		       ended a
-		       pass 5s
+		       pass 4s
 		       ended b`,
 		want: `0s start a
 		       0s start b

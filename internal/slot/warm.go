@@ -59,7 +59,7 @@ func (st *state) restAt(p *place) (at time.Time, why string, ok bool) {
 // need not go, or one of them stays.
 func (st *state) makesWay(p, o *place) (at time.Time, may bool) {
 	for _, g := range st.evictions(o) {
-		if st.leaves(g) {
+		if g.leaves() {
 			continue
 		}
 		if g.state != hearth.SlotReady || !g.idle() || g.warm && !g.resting {
