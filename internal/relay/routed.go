@@ -104,7 +104,7 @@ func (r *Relay) rank(x *routed, tier []hearth.Candidate) {
 	for _, t := range why {
 		x.terms[t.Endpoint] = t
 	}
-	if x.explained && !made {
+	if x.explained {
 		r.likeliest(ask, tier, why, x.now)
 	}
 }
@@ -114,7 +114,7 @@ func (r *Relay) rank(x *routed, tier []hearth.Candidate) {
 func (r *Relay) likeliest(ask routing.Ask, tier []hearth.Candidate, why []routing.Terms, now time.Time) {
 	first := why[0]
 	for _, t := range why {
-		if t.Share > first.Share || t.Share == first.Share && t.R < first.R {
+		if t.Share > first.Share {
 			first = t
 		}
 	}

@@ -29,10 +29,7 @@ func (r *Relay) judges(x *exchange, o *outcome, s routing.Sample) bool {
 	for i, c := range made {
 		calls[i] = toolcheck.Call{Name: c.Name, Args: c.Args, Bad: c.Bad, Open: c.Open}
 	}
-	router, windows, e := r.router, r.windows, o.endpoint
-	if router != nil && e.Local() {
-		router = nil
-	}
+	router, windows, e := r.router, r.windows, o.endpoint // the router passes over own slots
 	return r.judge.Offer(x.routed.tools, calls, func(calls, bad int) {
 		s.Calls, s.BadCalls = calls, bad
 		if windows != nil {
