@@ -68,10 +68,10 @@ func TestAcquire_Choice(t *testing.T) {
 // A view grows older with its picture.
 func TestSight_View(t *testing.T) {
 	at := time.Now()
-	s := &sight{at: at, slots: []seen{{Name: "a", Model: "x/a", State: hearth.SlotStarting.String(), LoadRest: 1000, Drained: true}}}
+	s := &sight{at: at, slots: []seen{{Name: "a", Model: "x/a", State: hearth.SlotStarting.String(), LoadRest: 1000, Soonest: 900, Drained: true}}}
 	conf := &hearth.Slot{Name: "a", Model: &hearth.Model{ID: "x/a"}}
 	for after, want := range map[time.Duration]time.Duration{0: time.Second, 400 * time.Millisecond: 600 * time.Millisecond, 1500 * time.Millisecond: 0} {
-		if v := s.view(conf, at.Add(after)); v.LoadRest != want || !v.Drained || v.Unknown {
+		if v := s.view(conf, at.Add(after)); v.LoadRest != want || v.Soonest != max(0, want-100*time.Millisecond) || !v.Drained || v.Unknown {
 			t.Errorf("after %v: %+v", after, v)
 		}
 	}

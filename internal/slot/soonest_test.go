@@ -46,3 +46,18 @@ func TestSoonest(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 }
+
+// What is left of a load passes by itself.
+func TestSoonest_Passes(t *testing.T) {
+	for state, most := range map[hearth.SlotState]time.Duration{hearth.SlotStarting: 7 * time.Second, hearth.SlotAsleep: 10 * time.Second} {
+		var c cell
+		c.view.Store(&published{hearth.SlotView{State: state, Soonest: 10 * time.Second}, time.Now().Add(-3 * time.Second)})
+		if got := c.now().Soonest; got > most || state == hearth.SlotAsleep && got < most {
+			t.Errorf("%v for 3 s: %v, not %v", state, got, most)
+		}
+		c.view.Store(&published{hearth.SlotView{State: state, Soonest: time.Second}, time.Now().Add(-3 * time.Second)})
+		if got := c.now().Soonest; got < 0 {
+			t.Errorf("%v: %v", state, got)
+		}
+	}
+}
