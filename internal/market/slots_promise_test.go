@@ -318,6 +318,20 @@ func TestClairvoyant_Lost(t *testing.T) {
 	}
 }
 
+// An engine may be ready later than at the earliest, more have come by then, and it is owed to none of them to be let in first if
+// somebody would be late for whom they all are waited for: the schedule here leaves at once, and needs no second load.
+func TestLeastTurns_OwedLate(t *testing.T) {
+	for _, least := range []time.Duration{3, 2} {
+		p := &promise{budget: 14, grain: 1, from: 4, to: 16, models: [2]promised{
+			{least: least, most: 3, places: 1, list: []visit{{1, 4}, {3, 5}, {6, 1}, {6, 1}}},
+			{least: 1, most: 1, places: 1, list: []visit{{0, 1}, {3, 1}}},
+		}}
+		if n, ok := leastTurns(p); !ok || n != 1 {
+			t.Errorf("if a load takes from %d to 3: %d %t", least, n, ok)
+		}
+	}
+}
+
 func TestLeastTurns_TooMany(t *testing.T) {
 	p := &promise{grain: 1, to: 10 * mostStates}
 	if n, ok := leastTurns(p); ok {
