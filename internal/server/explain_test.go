@@ -83,6 +83,38 @@ func TestExplain_Candidate(t *testing.T) {
 	}
 }
 
+// TestExplain_Routing: every term has its own place.
+func TestExplain_Routing(t *testing.T) {
+	got := routingOf(&hearth.RoutedTerms{
+		Price: 1, Wait: 2, Decode: 3, Failed: 4, Quality: 5, Total: 6, TTFT: 7, Rest: 8, Cached: 9, Tries: 10, InFlight: 11, Cap: 12, Knee: 13,
+		Errors: .14, Limits: .15, BadTools: .16, State: "open", Flagged: true, New: true,
+	})
+	want := &Routing{
+		Price: 1, Wait: 2, Decode: 3, Failed: 4, Quality: 5, Total: 6, TTFT: 7, Rest: 8, Cached: 9, Tries: 10, InFlight: 11, Cap: 12, Knee: 13,
+		Errors: .14, Limits: .15, BadTools: .16, State: "open", Flagged: true, New: true,
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}
+
+// TestExplain_Slot: of a slot the window is what its engine says.
+func TestExplain_Slot(t *testing.T) {
+	m := &hearth.Model{ID: "a/b"}
+	slot := &hearth.Slot{Name: "b", Node: &hearth.Node{Name: "gpu-1"}, Model: m, Engine: "llama-server"}
+	e := &hearth.Endpoint{Model: m, Provider: &hearth.Provider{Slug: "local-gpu", Kind: hearth.Local, Currency: "KRW"}, Slot: slot, Context: 8192}
+	c := &hearth.Catalog{Currency: "KRW", Models: []*hearth.Model{m}, Providers: []*hearth.Provider{e.Provider}, Nodes: []*hearth.Node{slot.Node}, Slots: []*hearth.Slot{slot}, Endpoints: []*hearth.Endpoint{e}}
+	if err := c.Seal(); err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{Parts: Parts{Catalog: c}}
+	view := hearth.SlotView{State: hearth.SlotReady, Facts: hearth.SlotFacts{Window: 4096}}
+	x := &relay.Explained{In: chain.Input{Request: &hearth.Request{}, Views: chain.Views{Catalog: c, Slots: []hearth.SlotView{view}}}}
+	if got := s.candidate(x, hearth.Candidate{Endpoint: e}); got.Slot == nil || *got.Context != 4096 || !got.Local {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestExplain_Refused(t *testing.T) {
 	m, node := &hearth.Model{ID: "a/b"}, &hearth.Node{Name: "gpu-1", Exclusive: true}
 	slot := &hearth.Slot{Name: "b", Node: node, Model: m, Engine: "llama-server"}
