@@ -332,6 +332,22 @@ func TestLeastTurns_OwedLate(t *testing.T) {
 	}
 }
 
+// Loads count that begin after the beginning, and not after the end.
+func TestLeastTurns_Counted(t *testing.T) {
+	for _, c := range []struct {
+		from, to time.Duration
+		want     int
+	}{{0, 2, 1}, {0, 1, 0}, {1, 9, 1}, {2, 9, 0}} {
+		p := &promise{budget: 6, grain: 1, from: c.from, to: c.to}
+		for i := range p.models {
+			p.models[i] = promised{least: 1, most: 1, places: 1, list: []visit{{0, 1}}} // one is loaded at 0, the other at 2
+		}
+		if n, ok := leastTurns(p); !ok || n != c.want {
+			t.Errorf("after %d and not after %d: %d loads %t, want %d", c.from, c.to, n, ok, c.want)
+		}
+	}
+}
+
 func TestLeastTurns_TooMany(t *testing.T) {
 	p := &promise{grain: 1, to: 10 * mostStates}
 	if n, ok := leastTurns(p); ok {
