@@ -2,11 +2,13 @@ package relay
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
 	"myip.co.kr/hearth"
 	"myip.co.kr/hearth/internal/chain"
+	"myip.co.kr/hearth/internal/dialect"
 	"myip.co.kr/hearth/internal/health"
 	"myip.co.kr/hearth/internal/routing"
 	"myip.co.kr/hearth/internal/upstream"
@@ -48,10 +50,10 @@ func TestRank_Maker(t *testing.T) {
 
 // TestRank_Explained: what an explanation shows goes by what is most likely, and then by cost, whatever would be drawn.
 func TestRank_Explained(t *testing.T) {
-	for range 8 { // each market has draws of its own
-		w := newMarket(t, 4, nil)
+	w := newMarket(t, 4, nil)
+	for i := range 100 {
 		x := &routed{explained: true, terms: map[int]routing.Terms{}}
-		tier := w.ranks(t, x, "")
+		tier := w.ranks(t, x, fmt.Sprint("gen-", i))
 		if tier[0].Reason != string(routing.Share) && tier[0].Reason != string(routing.Explore) {
 			t.Errorf("first because of %q", tier[0].Reason)
 		}
@@ -92,6 +94,26 @@ func TestRank_Explores(t *testing.T) {
 	}
 	if again != 0 {
 		t.Errorf("%d of 600 further tiers are explored", again)
+	}
+}
+
+// TestBegins: only the first try of a model is one that the mix by price is held against, whichever tier the next one is of.
+func TestBegins(t *testing.T) {
+	w := newMarket(t, 3, func(c *hearth.Catalog) { c.Endpoints[2].Priority = 60 })
+	r, all := w.relay.router, w.relay.catalog.Endpoints
+	x := &exchange{chat: &dialect.Chat{}}
+	x.routed.ask.In, x.routed.ask.Out = 1000, 100
+	for _, e := range all[1:] {
+		x.routed.tiers = append(x.routed.tiers, ranked{e.Model, e.Priority, routing.Decision{Endpoint: e.Index, Reason: routing.Share}})
+	}
+	var on [2]float64
+	for i, e := range all[1:] {
+		try := w.relay.begins(x, e, time.Now())
+		try.Done(routing.Result{Outcome: routing.Failed}, time.Now())
+		on[i], _, _ = r.Premium(model, time.Now())
+	}
+	if on[0] == 0 || math.Abs(on[1]/on[0]-1) > 1e-9 {
+		t.Errorf("over the mix by %v, and by %v after a second try", on[0], on[1])
 	}
 }
 
