@@ -66,7 +66,7 @@ var clothes = []row{
 		at := strings.Index(body, "하")
 		return pieces(part(body[:at+1]), part(body[at+1:at+2]), part(body[at+2:at+5]), part(body[at+5:]), lastPart)(l)
 	}}},
-	{name: "a line of 2 MiB", want: byPrimary, mib: 2, stream: long(2), whole: longWhole(2)},
+	{name: "a line of 2 MiB", heavy: true, want: byPrimary, mib: 2, stream: long(2), whole: longWhole(2)},
 	{name: "a line of 6 MiB", heavy: true, want: byPrimary, mib: 6, stream: long(6), whole: longWhole(6)},
 	{name: "a comment of 6 MiB", heavy: true, want: byPrimary, stream: as(func(s string) string { return ":" + line(6) + "\n" + s })},
 	{name: "pieces with extensions, and trailers", want: byPrimary, stream: script{say(sseHead + strings.Replace(part(fullBody()), "\r\n", ";name=value\r\n", 1) + "0\r\nX-Checksum: 1\r\n\r\n")}},
