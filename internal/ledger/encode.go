@@ -30,6 +30,16 @@ func encode(g *hearth.Generation) ([]byte, error) {
 	}
 	box := buffers.Get().(*[]byte)
 	o := object{b: (*box)[:0]}
+	o.generation(g)
+	record := bytes.Clone(o.b)
+	if cap(o.b) <= maxPooledBuffer {
+		*box = o.b
+		buffers.Put(box)
+	}
+	return record, nil
+}
+
+func (o *object) generation(g *hearth.Generation) {
 	o.open()
 	o.str("id", g.ID)
 	o.str("key_id", g.KeyID)
@@ -78,12 +88,6 @@ func encode(g *hearth.Generation) ([]byte, error) {
 	o.strIf("user", g.User)
 	o.strIf("user_agent", g.UserAgent)
 	o.close()
-	record := bytes.Clone(o.b)
-	if cap(o.b) <= maxPooledBuffer {
-		*box = o.b
-		buffers.Put(box)
-	}
-	return record, nil
 }
 
 func decode(record []byte) (*hearth.Generation, error) {
