@@ -173,7 +173,7 @@ func estimated(models []*replayModel, policy, requests int) *Estimated {
 		}
 	}
 	var wait histogram
-	var mass, unknown, weight, square, clipped, chosen, moved float64
+	var mass, unknown, weight, square, clipped, chosen float64
 	for _, m := range models {
 		wait.join(&m.carried, 1)
 		chosen += float64(m.replayed)
@@ -195,21 +195,25 @@ func estimated(models []*replayModel, policy, requests int) *Estimated {
 		e.Sample = weight * weight / square
 	}
 	e.Clipped = clipped / math.Max(weight, 1e-9)
+	e.spread(models, policy, chosen, mass)
+	return e
+}
+
+// spread says where the chosen requests went, and where those under a policy would have gone.
+func (e *Estimated) spread(models []*replayModel, policy int, chosen, mass float64) {
 	for _, m := range models {
 		for _, s := range m.spots {
 			x := ReplayedSpot{Endpoint: s.id, Was: float64(s.chosen) / math.Max(chosen, 1), Tried: s.chosen}
 			if l := s.under[policy]; l != nil {
 				x.Share = l.mass / math.Max(mass, 1e-9)
 			}
-			moved += math.Abs(x.Share-x.Was) / 2
+			e.Moved += math.Abs(x.Share-x.Was) / 2
 			e.Endpoints = append(e.Endpoints, x)
 		}
 	}
-	e.Moved = moved
 	slices.SortStableFunc(e.Endpoints, func(a, b ReplayedSpot) int {
 		return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(b.Was, a.Was), cmp.Compare(a.Endpoint, b.Endpoint))
 	})
-	return e
 }
 
 // outcomeOf is what models came to under a policy, -1 = as they did, without a group of records, -1 = with all: the cost

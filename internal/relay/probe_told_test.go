@@ -69,7 +69,7 @@ func TestProbe_Told(t *testing.T) {
 	})
 	bubble("a rate limit", refuses(429, `{}`, "Retry-After", "120"), func(t *testing.T, s *scene, r *routing.Router) {
 		probe(t, s, "rate_limited")
-		if h := s.health.View()[0]; h.Until.Sub(time.Now()) != 2*time.Minute || terms(t, r, 0).Standing != routing.Cooling {
+		if h := s.health.View()[0]; time.Until(h.Until) != 2*time.Minute || terms(t, r, 0).Standing != routing.Cooling {
 			t.Errorf("%+v, %s", h, terms(t, r, 0).Standing)
 		}
 		<-time.After(119 * time.Second)

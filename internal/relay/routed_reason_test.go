@@ -181,12 +181,13 @@ func TestNote(t *testing.T) {
 	if len(tiers) != 2 || len(tiers[0].Candidates) != hearth.MaxRouted || tiers[0].Candidates[hearth.MaxRouted-1].Endpoint != w.relay.catalog.Endpoints[18].ID || len(tiers[1].Candidates) != 2 {
 		t.Errorf("%+v", tiers)
 	}
-	if _ = append(tiers[0].Candidates, hearth.RoutedTerms{Endpoint: "x"}); tiers[1].Candidates[0].Endpoint != w.relay.catalog.Endpoints[0].ID {
+	more := append(tiers[0].Candidates, hearth.RoutedTerms{Endpoint: "x"})
+	if len(more) != hearth.MaxRouted+1 || tiers[1].Candidates[0].Endpoint != w.relay.catalog.Endpoints[0].ID {
 		t.Error("one tier's candidates run into the next one's")
 	}
 	x.forget()
-	if w.relay.mark(0) != 0 || w.relay.mark(5) == 0 || w.relay.mark(5) != w.relay.mark(5) || w.relay.mark(5) >= 1<<53 {
-		t.Errorf("%d, %d", w.relay.mark(0), w.relay.mark(5))
+	if none, five := w.relay.mark(0), w.relay.mark(5); none != 0 || five == 0 || five != w.relay.mark(5) || five >= 1<<53 {
+		t.Errorf("%d, %d", none, five)
 	}
 	long := make([]byte, maxOpening+10)
 	a, b := routed{keyID: "k", opening: long[:maxOpening]}, routed{keyID: "k", opening: long}

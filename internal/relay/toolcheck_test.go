@@ -43,8 +43,8 @@ func TestToolCalls_Schema(t *testing.T) {
 					go j.Run(ctx)
 					rate := func() float64 {
 						r.Refresh(time.Now())
-						for _, o := range r.Overview(model, time.Now()) {
-							return o.BadTools
+						if list := r.Overview(model, time.Now()); len(list) > 0 {
+							return list[0].BadTools
 						}
 						return 0 // the router does not know own slots
 					}
