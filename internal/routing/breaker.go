@@ -73,33 +73,43 @@ func (e *estimate) judged(now, jitter float64, ok bool) {
 type flag struct {
 	Tools     bool    `json:"tools,omitzero"` // its tool calls are broken too often
 	Since     float64 `json:"since,omitzero"` // when Tools was set
+	Tests     share   `json:"tests,omitzero"` // answers with tool calls since then, of them broken ones
 	Benchmark bool    `json:"benchmark,omitzero"`
 }
 
 const (
 	flagTries     = 4.0
+	flagBroken    = 3.0 // broken answers that it takes: one or two among few prove nothing
 	flagBar       = 0.04
 	flagPeers     = 3.0
 	clearBar      = 0.02
 	clearPeers    = 1.5
+	clearTries    = 10.0  // since the flag was set that say more than what was before
 	flagMin       = 120.0 // seconds that a flag lasts at least
 	halfToolsFast = 120.0 // seconds
 )
 
-// review sets and clears the flag for tool calls. peers is the rate of broken ones at the other endpoints of the model.
+// review sets and clears the flag for tool calls. peers is the rate of broken ones at the other endpoints of the model. What
+// an endpoint did before it was flagged is forgotten once enough tests have gone well: it would take an hour to fade.
 func (e *estimate) review(now, peers float64) {
 	e.Tools.fade(now, halfLong)
 	e.ToolsFast.fade(now, halfToolsFast)
-	long := wilson(e.Tools.Part, e.Tools.Of)
-	if e.Flag.Tools {
-		if now-e.Flag.Since >= flagMin && long < max(clearBar, clearPeers*peers) {
-			e.Flag.Tools = false
+	if f := &e.Flag; f.Tools {
+		f.Tests.fade(now, halfLong)
+		bar := max(clearBar, clearPeers*peers)
+		mended := f.Tests.Of >= clearTries && wilson(f.Tests.Part, f.Tests.Of) < bar
+		if now-f.Since < flagMin || !mended && wilson(e.Tools.Part, e.Tools.Of) >= bar {
+			return
+		}
+		if f.Tools = false; mended {
+			e.Tools, e.ToolsFast = f.Tests, share{At: now}
 		}
 		return
 	}
 	bar := max(flagBar, flagPeers*peers)
-	if e.Tools.Of >= flagTries && long > bar ||
-		e.ToolsFast.Of >= flagTries && wilson(e.ToolsFast.Part, e.ToolsFast.Of) > bar {
-		e.Flag.Tools, e.Flag.Since = true, now
+	for _, s := range [...]*share{&e.Tools, &e.ToolsFast} {
+		if s.Of >= flagTries && s.Part >= flagBroken && wilson(s.Part, s.Of) > bar {
+			e.Flag.Tools, e.Flag.Since, e.Flag.Tests = true, now, share{At: now}
+		}
 	}
 }

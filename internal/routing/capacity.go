@@ -19,8 +19,10 @@ type limit struct {
 const (
 	cycleRequests = 200.0
 	cycleMin      = 20.0  // seconds
-	cycleMax      = 300.0 // seconds
-	cutBack       = 0.1   // of the cap, at a 429
+	cycleMax      = 300.0 // seconds, at the default value of time; see longest
+	cycleLeast    = 30.0  // seconds that it may last at any
+	cyclePerKappa = 800.0 // seconds
+	cutBack       = 0.1 // of the cap, at a 429
 	cubic         = 0.15
 	overPeak      = 1.5 // the cap is no more than that times the peak, and two
 	limitEvery    = 1.0 // second in which further 429s are the same one
@@ -33,12 +35,18 @@ const (
 	askedMax   = 600.0 // seconds of a Retry-After that are believed
 )
 
-// at is the cap at a time, of an endpoint that takes so many requests a second; infinite while none is known.
-func (l *limit) at(now, rate float64) float64 {
+// longest is how many seconds a cycle may last at a value of time. Where an endpoint had no room for a while, it takes some
+// cycles until the cap is back. Meanwhile requests pay more elsewhere, and a 429 costs little but time: who values that
+// less is better off asking again soon.
+func longest(kappa float64) float64 { return min(max(cyclePerKappa*kappa, cycleLeast), cycleMax) }
+
+// at is the cap at a time, of an endpoint that takes so many requests a second; infinite while none is known. cycle is the
+// longest one, in seconds.
+func (l *limit) at(now, rate, cycle float64) float64 {
 	if l.Max == 0 {
 		return math.Inf(1)
 	}
-	tau := max(now-l.Last, 0) / min(max(cycleRequests/max(rate, 1e-9), cycleMin), cycleMax)
+	tau := max(now-l.Last, 0) / min(max(cycleRequests/max(rate, 1e-9), cycleMin), cycle)
 	c := l.Max * growth(tau)
 	return max(min(c, overPeak*l.peak(now)+2), 1)
 }

@@ -13,7 +13,7 @@ func TestLimit(t *testing.T) {
 		return l
 	}
 	t.Run("no cap before the first 429", func(t *testing.T) {
-		if got := fresh().at(1, rate); !math.IsInf(got, 1) {
+		if got := fresh().at(1, rate, cycleMax); !math.IsInf(got, 1) {
 			t.Error(got)
 		}
 	})
@@ -21,7 +21,7 @@ func TestLimit(t *testing.T) {
 		l := fresh()
 		l.refused(1, 20, math.Inf(1), 0, 0.5)
 		for _, c := range []struct{ after, want float64 }{{0, 18}, {100, 19.75}, {200, 20}, {400, 23}, {600, 44}} {
-			if got := l.at(1+c.after, rate); !near(got, c.want, 1e-6) {
+			if got := l.at(1+c.after, rate, cycleMax); !near(got, c.want, 1e-6) {
 				t.Errorf("after %v s: %v, want %v", c.after, got, c.want)
 			}
 		}
@@ -29,7 +29,7 @@ func TestLimit(t *testing.T) {
 	t.Run("a cycle is 20 s at least and 300 s at most", func(t *testing.T) {
 		l := fresh()
 		l.refused(1, 20, math.Inf(1), 0, 0.5)
-		if fast, slow := l.at(21, 1e3), l.at(301, 1e-3); !near(fast, 20, 1e-6) || !near(slow, 20, 1e-6) {
+		if fast, slow := l.at(21, 1e3, cycleMax), l.at(301, 1e-3, cycleMax); !near(fast, 20, 1e-6) || !near(slow, 20, 1e-6) {
 			t.Errorf("%v %v", fast, slow)
 		}
 	})
@@ -37,10 +37,10 @@ func TestLimit(t *testing.T) {
 		l := new(limit)
 		l.accepted(0, 10)
 		l.refused(1, 20, math.Inf(1), 0, 0.5)
-		if got := l.at(1, rate); !near(got, 17, 1e-2) {
+		if got := l.at(1, rate, cycleMax); !near(got, 17, 1e-2) {
 			t.Error(got)
 		}
-		if got := l.at(1e6, rate); !near(got, 2, 1e-6) {
+		if got := l.at(1e6, rate, cycleMax); !near(got, 2, 1e-6) {
 			t.Errorf("long after: %v", got)
 		}
 	})
@@ -49,7 +49,7 @@ func TestLimit(t *testing.T) {
 		l.refused(1, 20, math.Inf(1), 0, 0.5)
 		before := *l
 		for i := range 50 {
-			l.refused(10+2*float64(i), 20, l.at(10+2*float64(i), rate), 0, 0.5)
+			l.refused(10+2*float64(i), 20, l.at(10+2*float64(i), rate, cycleMax), 0, 0.5)
 		}
 		if l.Max != before.Max || l.Last != before.Last {
 			t.Errorf("%+v", l)
@@ -75,7 +75,7 @@ func TestLimit(t *testing.T) {
 		for i := range 5 {
 			l.refused(10*float64(i+1), 0, math.Inf(1), 0, 0.5)
 		}
-		if got := l.at(51, rate); got != 1 {
+		if got := l.at(51, rate, cycleMax); got != 1 {
 			t.Error(got)
 		}
 	})

@@ -290,11 +290,14 @@ func (s *scene) overdue(a *Ask) (found *option, why Reason, odds float64) {
 		}
 		row := &s.v.rows[o.row]
 		waits := math.Inf(1)
-		if sent := row.end.sent.Load(); sent != 0 {
-			per := row.perLimit
-			if o.class == flagged {
-				per = 1e-9 / exploreSoon
+		sent, per := row.end.sent.Load(), row.perLimit
+		if o.class == flagged {
+			per = 1e-9 / exploreSoon
+			if !row.flaggedAll { // requests without tools are no test
+				sent = row.end.tooled.Load()
 			}
+		}
+		if sent != 0 {
 			waits = float64(s.at-sent) * per
 		}
 		if waits > most || waits == most && (found == nil || o.r < found.r) {

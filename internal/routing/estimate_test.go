@@ -177,7 +177,7 @@ func TestEstimatesStaySane(t *testing.T) {
 			case 2:
 				e.tried(now, num("took", 600), rapid.SampledFrom([]Outcome{Answered, Failed, Limited}).Draw(t, "outcome"))
 			case 3:
-				e.Limit.refused(now, n, e.Limit.at(now, e.perSecond()), num("asked", 1e6), num("jitter", 1))
+				e.Limit.refused(now, n, e.Limit.at(now, e.perSecond(), cycleMax), num("asked", 1e6), num("jitter", 1))
 			case 4:
 				e.late(now, num("overdue", 1e4)-5e3)
 			case 5:
@@ -186,7 +186,7 @@ func TestEstimatesStaySane(t *testing.T) {
 			e.both(now)
 			l := e.levels(typical{ttft: 1, decode: 0.02, out: 500}, 0)
 			for name, x := range map[string]float64{
-				"ttft": l.ttft, "slow ttft": l.slowTTFT, "decode": l.decode, "flight": l.flight, "slope": e.TTFTSlope.per(1), "cap": e.Limit.at(now, e.perSecond()),
+				"ttft": l.ttft, "slow ttft": l.slowTTFT, "decode": l.decode, "flight": l.flight, "slope": e.TTFTSlope.per(1), "cap": e.Limit.at(now, e.perSecond(), cycleMax),
 				"knee": e.Knee.value(now),
 			} {
 				if math.IsNaN(x) || x < 0 || math.IsInf(x, 0) && name != "cap" {
@@ -196,7 +196,7 @@ func TestEstimatesStaySane(t *testing.T) {
 			if p, q := e.errorRate(0), e.limitRate(); !(p > 0 && p < 1 && q >= 0 && q < 1) {
 				t.Fatalf("rates %v and %v", p, q)
 			}
-			if c := e.Limit.at(now, e.perSecond()); c < 1 {
+			if c := e.Limit.at(now, e.perSecond(), cycleMax); c < 1 {
 				t.Fatalf("a cap of %v", c)
 			}
 		}

@@ -19,16 +19,19 @@ func (r *Router) review(k *market, at float64) {
 	for i := range k.copies {
 		c := &k.copies[i]
 		peers := (bad - c.Tools.Part + priorTries*firstBad) / (tools - c.Tools.Of + priorTries)
-		before := c.Flag
+		before := c.Flag.Tools
 		c.review(at, peers)
 		others := (errors - c.Fast.Errors + priorTries*firstError) / (tries - c.Fast.Tries + priorTries)
 		opens := c.Breaker.Until == 0 && c.fails(others) && k.carry(i, at)
-		if c.Flag == before && !opens {
+		if c.Flag.Tools == before && !opens {
 			continue
 		}
 		e := k.ends[i]
 		e.mu.Lock()
-		e.Flag.Tools, e.Flag.Since = c.Flag.Tools, c.Flag.Since
+		if c.Flag.Tools != before {
+			e.Flag.Tools, e.Flag.Since, e.Flag.Tests = c.Flag.Tools, c.Flag.Since, c.Flag.Tests
+			e.Tools, e.ToolsFast = c.Tools, c.ToolsFast
+		}
 		if opens && e.Breaker.Until == 0 {
 			e.Breaker.open(at, e.jitter.next())
 			e.shut.Store(toNanos(e.Breaker.Until))
@@ -52,7 +55,7 @@ func (k *market) carry(without int, at float64) bool {
 	room := 0.0
 	for j := range k.copies {
 		if c := &k.copies[j]; j != without && c.Breaker.Until == 0 && c.Row < rowOut {
-			room += c.Limit.at(at, c.perSecond())
+			room += c.Limit.at(at, c.perSecond(), longest(k.kappa))
 		}
 	}
 	return room >= load
@@ -127,6 +130,9 @@ func (e *estimate) tools(at float64, bad bool) {
 	}
 	e.Tools.add(at, halfLong, 1, part)
 	e.ToolsFast.add(at, halfToolsFast, 1, part)
+	if e.Flag.Tools {
+		e.Flag.Tests.add(at, halfLong, 1, part)
+	}
 }
 
 // Flag sets or clears the flag for answers that are worse than the model's should be, as a benchmark or the operator

@@ -122,6 +122,7 @@ type end struct {
 	shut   atomic.Int64 // the breaker is open up to then, half-open from then on; 0 = closed
 	probe  atomic.Int64 // a request finds out whether it has recovered, up to then
 	sent   atomic.Int64 // when the last request was sent, 0 = never
+	tooled atomic.Int64 // when the last request with tools was sent, 0 = never
 	_      [64]byte
 
 	mu sync.Mutex

@@ -53,7 +53,7 @@ func (e *estimate) times() []*float64 {
 	return []*float64{
 		&e.Fast.At, &e.Slow.At, &e.TTFTSlope.At, &e.RestSlope.At, &e.Tools.At, &e.ToolsFast.At, &e.Warm.At, &e.Cold.At,
 		&e.Written.At, &e.Bills.At, &e.Limit.Last, &e.Limit.Faded, &e.Limit.Begun, &e.Limit.Until, &e.Knee.Late,
-		&e.Breaker.Until, &e.Breaker.Shut, &e.Flag.Since, &e.Tried, &e.Better,
+		&e.Breaker.Until, &e.Breaker.Shut, &e.Flag.Since, &e.Flag.Tests.At, &e.Tried, &e.Better,
 	}
 }
 

@@ -48,6 +48,9 @@ func (r *Router) Begin(a *Ask, endpoint int, why Reason, now time.Time) Try {
 	t := Try{r: r, k: k, e: e, sent: float64(at) / 1e9, session: a.Session, explicit: a.Explicit, stream: a.Stream, brief: a.MaxTokens == 1}
 	t.flight = float64(max(e.flight.Add(1)-1, 0))
 	e.sent.Store(at)
+	if a.Tools {
+		e.tooled.Store(at)
+	}
 	if e.shut.Load() != 0 {
 		if probe := e.probe.Load(); at >= probe && e.probe.CompareAndSwap(probe, at+int64(probeValid)) {
 			t.probe = at + int64(probeValid)
