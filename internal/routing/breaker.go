@@ -79,12 +79,12 @@ type flag struct {
 
 const (
 	flagTries     = 4.0
-	flagBroken    = 3.0 // broken answers that it takes: one or two among few prove nothing
+	flagBroken    = 2.5 // broken answers that it takes: three, the first of them some minutes old; two among few prove nothing
 	flagBar       = 0.04
 	flagPeers     = 3.0
 	clearBar      = 0.02
 	clearPeers    = 1.5
-	clearTries    = 10.0  // since the flag was set that say more than what was before
+	clearTries    = 8.0   // since the flag was set that say more than what was before
 	flagMin       = 120.0 // seconds that a flag lasts at least
 	halfToolsFast = 120.0 // seconds
 )

@@ -22,7 +22,7 @@ const (
 	cycleMax      = 300.0 // seconds, at the default value of time; see longest
 	cycleLeast    = 30.0  // seconds that it may last at any
 	cyclePerKappa = 800.0 // seconds
-	cutBack       = 0.1 // of the cap, at a 429
+	cutBack       = 0.1   // of the cap, at a 429
 	cubic         = 0.15
 	overPeak      = 1.5 // the cap is no more than that times the peak, and two
 	limitEvery    = 1.0 // second in which further 429s are the same one

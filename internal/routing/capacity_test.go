@@ -33,6 +33,13 @@ func TestLimit(t *testing.T) {
 			t.Errorf("%v %v", fast, slow)
 		}
 	})
+	t.Run("a cycle is shorter where time is worth less", func(t *testing.T) {
+		for kappa, want := range map[float64]float64{defaultKappa: 300, 100: 300, 0.25 * cycleMax / cyclePerKappa: 75, 0: 30} {
+			if got := longest(kappa); !near(got, want, 1e-9) {
+				t.Errorf("kappa %v: %v s, want %v", kappa, got, want)
+			}
+		}
+	})
 	t.Run("no more than half above what was ever under way", func(t *testing.T) {
 		l := new(limit)
 		l.accepted(0, 10)
