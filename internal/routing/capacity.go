@@ -117,7 +117,7 @@ const (
 // is the mean time that an answer takes, peak the most requests under way lately.
 func (k *knee) see(now, others, late, bar, service, peak float64) {
 	n := others + 1
-	at := k.value(now)
+	at := k.value(now, peak)
 	switch {
 	case late > bar:
 		if at == 0 {
@@ -132,7 +132,8 @@ func (k *knee) see(now, others, late, bar, service, peak float64) {
 	}
 }
 
-// value is the knee at a time. Without a queue it rises in the way the cap does.
-func (k *knee) value(now float64) float64 {
-	return k.At * max(growth(max(now-k.Late, 0)/cycleMax), 1)
+// value is the knee at a time. Without a queue it rises in the way the cap does, but no further than to the most requests
+// that were under way lately: with fewer than that a queue would never be taken for one again.
+func (k *knee) value(now, peak float64) float64 {
+	return min(k.At*max(growth(max(now-k.Late, 0)/cycleMax), 1), max(peak, k.At))
 }

@@ -139,7 +139,7 @@ func TestKnee(t *testing.T) {
 				n := float64(i%int(2*places)) + 1
 				k.see(now, n, late(n, places), 1, service, 2*places)
 			}
-			if got := k.value(now); !near(got, places, 0.2) {
+			if got := k.value(now, 2*places); !near(got, places, 0.2) {
 				t.Errorf("%v places: %.2f", places, got)
 			}
 		}
@@ -165,10 +165,30 @@ func TestKnee(t *testing.T) {
 	})
 	t.Run("and with time, when no queue is seen", func(t *testing.T) {
 		k := knee{At: 10, Late: 0}
-		if a, b := k.value(300), k.value(900); a != 10 || !near(b, 22, 1e-6) {
+		if a, b := k.value(300, 30), k.value(900, 30); a != 10 || !near(b, 22, 1e-6) {
 			t.Errorf("%v %v", a, b)
 		}
 	})
+}
+
+// After a long calm a queue is found again: the knee has not risen out of reach of what is under way.
+func TestKnee_Calm(t *testing.T) {
+	const places, service, peak = 4.0, 10.0, 7.0
+	k := knee{At: places}
+	now := 6 * 3600.0
+	if got := k.value(now, peak); got != peak {
+		t.Errorf("after six hours without a queue: %v, want what was under way at most", got)
+	}
+	for range 12 {
+		now++
+		k.see(now, peak-1, (peak-places)*service/places, 1, service, peak)
+	}
+	if got := k.value(now, peak); !near(got, places, 0.15) {
+		t.Errorf("after twelve late tokens: %.2f of %v", got, places)
+	}
+	if got := (&knee{At: 9}).value(now, 2); got != 9 {
+		t.Errorf("with little under way lately: %v, want what was learned", got)
+	}
 }
 
 // A provider that queues: the router finds out, and the wait stays within bounds.

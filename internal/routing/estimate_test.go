@@ -187,7 +187,7 @@ func TestEstimatesStaySane(t *testing.T) {
 			l := e.levels(typical{ttft: 1, decode: 0.02, out: 500}, 0)
 			for name, x := range map[string]float64{
 				"ttft": l.ttft, "slow ttft": l.slowTTFT, "decode": l.decode, "flight": l.flight, "slope": e.TTFTSlope.per(1), "cap": e.Limit.at(now, e.perSecond(), cycleMax),
-				"knee": e.Knee.value(now),
+				"knee": e.Knee.value(now, e.Limit.peak(now)),
 			} {
 				if math.IsNaN(x) || x < 0 || math.IsInf(x, 0) && name != "cap" {
 					t.Fatalf("%s is %v", name, x)

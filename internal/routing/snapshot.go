@@ -173,7 +173,7 @@ func (r *row) fill(k *market, i int, at float64, typ typical, overdue float64) {
 	e.RestSlope.fade(at)
 	r.perTTFT, r.perRest = e.TTFTSlope.per(1), e.RestSlope.per(0.5)
 	r.knee = math.Inf(1)
-	if kn := e.Knee.value(at); kn > 0 {
+	if kn := e.Knee.value(at, e.Limit.peak(at)); kn > 0 {
 		r.knee, r.perQueued = kn, e.service(r.slowTTFT+typ.out*r.slowDecode)/kn
 	}
 	r.better = e.Better > 0 && at-e.Better < betterFor
