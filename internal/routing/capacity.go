@@ -24,8 +24,9 @@ const (
 	cyclePerKappa = 800.0 // seconds
 	cutBack       = 0.1   // of the cap, at a 429
 	cubic         = 0.15
-	overPeak      = 1.5 // the cap is no more than that times the peak, and two
-	limitEvery    = 1.0 // second in which further 429s are the same one
+	overPeak      = 1.1  // the cap is no more than that times the peak, and one
+	capSlack      = 0.25 // of a request, by which a cap may be passed
+	limitEvery    = 1.0  // second in which further 429s are the same one
 	lowered       = 0.95
 	raise         = 0.25 // of a request, for an answer beyond the cap
 
@@ -48,8 +49,12 @@ func (l *limit) at(now, rate, cycle float64) float64 {
 	}
 	tau := max(now-l.Last, 0) / min(max(cycleRequests/max(rate, 1e-9), cycleMin), cycle)
 	c := l.Max * growth(tau)
-	return max(min(c, overPeak*l.peak(now)+2), 1)
+	return max(min(c, overPeak*l.peak(now)+1), 1)
 }
+
+// whole is a cap in requests, which are whole. A tenth less than four is four again after a seventh of a cycle, and of two at
+// once: else a small endpoint would stand with a quarter or half of its room empty for a whole cycle after each 429.
+func whole(c float64) float64 { return math.Floor(c + capSlack) }
 
 // growth is how the cap moves: it starts a tenth lower, is back after one cycle, and rises ever faster from there.
 func growth(tau float64) float64 {

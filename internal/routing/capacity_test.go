@@ -3,6 +3,7 @@ package routing
 import (
 	"math"
 	"testing"
+	"time"
 )
 
 func TestLimit(t *testing.T) {
@@ -40,15 +41,24 @@ func TestLimit(t *testing.T) {
 			}
 		}
 	})
-	t.Run("no more than half above what was ever under way", func(t *testing.T) {
+	t.Run("no more than a tenth and one above what was under way lately", func(t *testing.T) {
 		l := new(limit)
 		l.accepted(0, 10)
 		l.refused(1, 20, math.Inf(1), 0, 0.5)
-		if got := l.at(1, rate, cycleMax); !near(got, 17, 1e-2) {
+		if got := l.at(1, rate, cycleMax); !near(got, 12, 1e-2) {
 			t.Error(got)
 		}
-		if got := l.at(1e6, rate, cycleMax); !near(got, 2, 1e-6) {
+		if got := l.at(1e6, rate, cycleMax); !near(got, 1, 1e-6) {
 			t.Errorf("long after: %v", got)
+		}
+	})
+	t.Run("a small endpoint is not probed with twice of what it takes", func(t *testing.T) {
+		l := new(limit)
+		l.accepted(0, 3)
+		l.refused(1, 3, math.Inf(1), 0, 0.5)
+		l.accepted(3000, 3)
+		if got := whole(l.at(3000, rate, cycleMax)); got != 4 {
+			t.Errorf("long after its last 429 a cap of %v, want one more than it takes", got)
 		}
 	})
 	t.Run("an attempt beyond the cap teaches nothing", func(t *testing.T) {
@@ -97,6 +107,48 @@ func TestLimit(t *testing.T) {
 			t.Errorf("%+v", l)
 		}
 	})
+}
+
+// Requests are whole: a tenth less than four is not three for a whole cycle.
+func TestWhole(t *testing.T) {
+	for _, c := range []struct{ max, after, want float64 }{
+		{2, 0, 2}, {4, 0, 3}, {4, 31, 4}, {20, 0, 18}, {20, 100, 20}, {1, 0, 1},
+	} {
+		l := new(limit)
+		l.accepted(0, 100)
+		l.refused(1, c.max, math.Inf(1), 0, 0.5)
+		if got := whole(l.at(1+c.after, 1, cycleMax)); got != c.want {
+			t.Errorf("%v s after a 429 beside %v others: a cap of %v, want %v", c.after, c.max, got, c.want)
+		}
+	}
+	if got := whole(math.Inf(1)); !math.IsInf(got, 1) {
+		t.Errorf("no cap is one of %v", got)
+	}
+}
+
+// An endpoint that refused a third request has room for a second one as soon as its cooldown is over.
+func TestSmallCap(t *testing.T) {
+	b := bazaarOf(t, same(2)...)
+	ask := Ask{In: 1000, Stream: true, NoExplore: true}
+	var tries [3]Try
+	for i := range tries {
+		tries[i] = b.Begin(&ask, 0, Share, began)
+	}
+	for i := range tries[:2] {
+		tries[i].First(began.Add(time.Second))
+	}
+	tries[2].Done(Result{Outcome: Limited}, began.Add(time.Second))
+	tries[1].Done(Result{Outcome: Answered, In: 1000, Out: 10}, began.Add(2*time.Second))
+	now := began.Add(3 * time.Second)
+	b.Refresh(now)
+	if f, ok := b.Forecast(&ask, 0, now); !ok || !f.Free {
+		t.Errorf("with one of two under way: %+v", f)
+	}
+	again := b.Begin(&ask, 0, Share, now)
+	if f, _ := b.Forecast(&ask, 0, now); f.Free {
+		t.Errorf("with two of two under way: %+v", f)
+	}
+	again.Done(Result{Outcome: Unjudged}, now)
 }
 
 func TestCooldown(t *testing.T) {

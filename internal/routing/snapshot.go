@@ -177,7 +177,7 @@ func (r *row) fill(k *market, i int, at float64, typ typical, overdue float64) {
 		r.knee, r.perQueued = kn, e.service(r.slowTTFT+typ.out*r.slowDecode)/kn
 	}
 	r.better = e.Better > 0 && at-e.Better < betterFor
-	r.cap = e.Limit.at(at, e.perSecond(), longest(k.kappa))
+	r.cap = whole(e.Limit.at(at, e.perSecond(), longest(k.kappa)))
 	r.perCap = 1 / r.cap
 	r.errors, r.limits = e.errorRate(suspects(overdue, r.slowTTFT)), e.limitRate()
 	e.Tools.fade(at, halfLong)
