@@ -7,13 +7,13 @@ import (
 )
 
 // Kappa is what a caller's time is worth where external endpoints are ordered by cost, in thousandths: at a model's
-// typical endpoint, waiting for an answer costs that part of its price. 0 = as the model's configuration says.
+// typical endpoint, waiting for an answer costs that part of its price, were all seconds alike. 0 = as the model's configuration says.
 type Kappa int64
 
 const (
 	KappaMost     Kappa = 100_000
-	KappaAttended Kappa = 1000 // somebody watches the answer come
-	KappaBatch    Kappa = 50   // nobody waits
+	KappaAttended Kappa = 2000 // somebody watches the answer come
+	KappaBatch    Kappa = 100  // nobody waits
 )
 
 // TimeValue is what the key's time is worth; 0 = as the model's configuration says.

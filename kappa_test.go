@@ -25,7 +25,7 @@ func TestKey_TimeValue(t *testing.T) {
 		key  hearth.Key
 		want hearth.Kappa
 	}{
-		{hearth.Key{}, 0}, {hearth.Key{Kappa: 3000}, 3000}, {hearth.Key{Class: hearth.Batch}, hearth.KappaBatch}, {hearth.Key{Class: hearth.Batch, Kappa: hearth.KappaAttended}, 1000},
+		{hearth.Key{}, 0}, {hearth.Key{Kappa: 3000}, 3000}, {hearth.Key{Class: hearth.Batch}, hearth.KappaBatch}, {hearth.Key{Class: hearth.Batch, Kappa: hearth.KappaAttended}, 2000},
 	} {
 		if got := c.key.TimeValue(); got != c.want {
 			t.Errorf("%+v: %s, want %s", c.key, got, c.want)

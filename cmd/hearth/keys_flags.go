@@ -28,7 +28,7 @@ type policyFlags struct {
 	Class        *string `placeholder:"WORD" help:"Whose requests wait behind those of other keys for a slot: batch; or interactive."`
 	External     *string `name:"external-limit" placeholder:"AMOUNT" help:"What the key may spend at external providers, in the same period; after that own slots go on. 0 is no limit."`
 	RPM          *string `name:"rpm" placeholder:"N" help:"Requests that the key may send in a minute; 0 is no limit."`
-	Kappa        *string `placeholder:"K" help:"What the key's time is worth where external endpoints are ordered by cost (see routing.kappa in the configuration): attended (1), batch (0.05), a decimal up to 100, or default: as the model says, for the class batch 0.05."`
+	Kappa        *string `placeholder:"K" help:"What the key's time is worth where external endpoints are ordered by cost (see routing.kappa in the configuration): attended (2), batch (0.1), a decimal up to 100, or default: as the model says, for the class batch 0.1."`
 	Explore      *string `placeholder:"WORD" help:"Whether requests of the key may try external endpoints for the sake of knowing them: off, or on."`
 	TPM          *string `name:"tpm" placeholder:"N" help:"Tokens, of prompts and answers, that the key may use in a minute; 0 is no limit."`
 }

@@ -243,9 +243,9 @@ type Routing struct {
 	// broken tool calls as they are measured; those near the lowest share the traffic. price: what the request is expected to
 	// cost, the cheapest first.
 	By string `yaml:"by" default:"cost" enum:"cost price"`
-	// Kappa is the value of time: at a fast endpoint of the model, waiting for an answer costs that part of its price. 1 is
-	// for people who wait, 0.05 for work in the background.
-	Kappa decimal.Decimal `yaml:"kappa" default:"0.75" min:"0.001" max:"100" example:"1"`
+	// Kappa is the value of time: at an endpoint that takes twice as long as the fastest of the model, waiting for an answer
+	// costs that part of its price. 2 is for people who wait, 0.1 for work in the background.
+	Kappa decimal.Decimal `yaml:"kappa" default:"1.5" min:"0.001" max:"100" example:"2"`
 	// MaxPremium bounds what the requests of a model may cost over a mix of its endpoints by price alone; 0% is no bound.
 	// Requests of keys with a kappa of their own are not bound by it.
 	MaxPremium Margin `yaml:"max_premium" default:"11%" min:"0%" max:"10000%" example:"10%"`

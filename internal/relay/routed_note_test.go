@@ -61,7 +61,7 @@ func (w *world) explained(t *testing.T, id, body, session string) (want hearth.R
 	for i, c := range x.Chain.Candidates {
 		terms := x.Terms[c.Endpoint.Index]
 		if i == 0 {
-			want = hearth.Routed{Model: model, Priority: 50, Endpoint: c.Endpoint.ID, Reason: c.Reason, Share: hearth.Figure(terms.Share), Kappa: .75, Snapshot: 1}
+			want = hearth.Routed{Model: model, Priority: 50, Endpoint: c.Endpoint.ID, Reason: c.Reason, Share: hearth.Figure(terms.Share), Kappa: 1.5, Snapshot: 1}
 		}
 		want.Candidates = append(want.Candidates, rounded(terms.Recorded(c.Endpoint.ID)))
 	}
@@ -118,7 +118,7 @@ func TestRouted(t *testing.T) {
 			t.Fatalf("%d attempts, %+v", len(g.Attempts), g.Routing)
 		}
 		for i, r := range g.Routing {
-			if r.Endpoint != g.Attempts[i].Endpoint || r.Model != model || r.Priority != 50 || r.Kappa != .75 {
+			if r.Endpoint != g.Attempts[i].Endpoint || r.Model != model || r.Priority != 50 || r.Kappa != 1.5 {
 				t.Errorf("choice %d is %+v, tried was %s", i, r, g.Attempts[i].Endpoint)
 			}
 			if i > 0 && (r.Reason != "retry" || r.Share != 1 || r.Candidates != nil) || i == 0 && len(r.Candidates) != 4 {

@@ -129,9 +129,9 @@ func TestKey_TimeValue(t *testing.T) {
 	}
 	for _, c := range []struct {
 		key  hearth.Key
-		want float64 // of the model's 0.75
+		want float64 // of the model's 1.5
 	}{
-		{hearth.Key{Kappa: 1500}, 2}, {hearth.Key{Class: hearth.Batch}, 0.05 / 0.75}, {hearth.Key{Class: hearth.Batch, Kappa: 750, NoExplore: true}, 1},
+		{hearth.Key{Kappa: 3000}, 2}, {hearth.Key{Class: hearth.Batch}, 0.1 / 1.5}, {hearth.Key{Class: hearth.Batch, Kappa: 1500, NoExplore: true}, 1},
 	} {
 		got, explores := per(&c.key)
 		if ratio := got / usual / c.want; ratio < 0.999 || ratio > 1.001 || explores == c.key.NoExplore {

@@ -21,7 +21,7 @@ const (
 	cycleMin      = 20.0  // seconds
 	cycleMax      = 300.0 // seconds, at the default value of time; see longest
 	cycleLeast    = 30.0  // seconds that it may last at any
-	cyclePerKappa = 800.0 // seconds
+	cyclePerKappa = 400.0 // seconds
 	cutBack       = 0.1   // of the cap, at a 429
 	cubic         = 0.15
 	overPeak      = 1.1  // the cap is no more than that times the peak, and one

@@ -120,12 +120,12 @@ func TestValueOfTime(t *testing.T) {
 			}
 			continue
 		}
-		if got := (why[0].Wait/firstWeight + why[0].Decode) / why[0].Price; !near(got, 0.35, 0.05) {
+		if got := (why[0].Wait/firstWeight + why[0].Decode) / why[0].Price; !near(got, 0.7/typicalWait, 0.05) {
 			t.Errorf("at a price of %v waiting costs %.3f of it", price, got)
 		}
 		a.Kappa = 1
 		b.Order(&a, b.tier(0), why, b.now)
-		if got := (why[0].Wait/firstWeight + why[0].Decode) / why[0].Price; !near(got, 1, 0.05) {
+		if got := (why[0].Wait/firstWeight + why[0].Decode) / why[0].Price; !near(got, 1/typicalWait, 0.05) {
 			t.Errorf("at a price of %v and a kappa of 1 waiting costs %.3f of it", price, got)
 		}
 	}

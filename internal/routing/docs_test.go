@@ -89,7 +89,7 @@ func example() string {
 	var b strings.Builder
 	t, v := exampleTier(defaultKappa)
 	second := v.kappa * v.lambda
-	fmt.Fprintf(&b, "Half of the providers charge more than $%.3f for 1,000 answers, and the fastest tenth of them takes %.1f s for one. (What is really paid in\n", 1000*v.unit, v.unit/v.lambda)
+	fmt.Fprintf(&b, "Half of the providers charge more than $%.3f for 1,000 answers, and twice what the fastest tenth of them takes for one is %.1f s. (What is really paid in\n", 1000*v.unit, v.unit/v.lambda)
 	fmt.Fprintf(&b, "a mix by price bounds it, where that is less than half of it; here it is not.) So at the default `kappa` of %g a second after the first token is worth\n", v.kappa)
 	fmt.Fprintf(&b, "%g × $%.3f ÷ %.1f = $%.3f for 1,000 answers, which is $%.2f an hour, and one before it %g times that: $%.3f.\n\n", v.kappa, 1000*v.unit, v.unit/v.lambda, 1000*second, 3600*second, firstWeight, 1000*second*firstWeight)
 	b.WriteString("| | price | + wait for the first token | + the rest | + failed tries | = routing cost | over the lowest | share |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n")
@@ -107,7 +107,7 @@ func example() string {
 		fmt.Fprintf(&b, " %s |", s.name)
 	}
 	b.WriteString("\n| --- |" + strings.Repeat(" --- |", len(shops)) + "\n")
-	for _, k := range []float64{0.05, 0.3, 0.6, 0.85, 1.5} {
+	for _, k := range []float64{0.1, 0.6, 1.2, 1.7, 3} {
 		fmt.Fprintf(&b, "| %g |", k)
 		for _, s := range exampleShares(k) {
 			fmt.Fprintf(&b, " %.0f %% |", 100*s)

@@ -21,7 +21,7 @@ const (
 	premiumHalf  = 120.0 // seconds
 	premiumEvery = 5.0   // seconds between two moves
 	premiumGain  = 0.01
-	premiumLeast = 0.05 // value of time, unless less is configured
+	premiumLeast = 0.1 // value of time, unless less is configured
 )
 
 // move is the value of time from now on. most is the configured one, bound the part of the mix's price that may be paid

@@ -18,7 +18,7 @@ func TestMaxPremium_Settles(t *testing.T) {
 				sites := six()
 				sites[5].in, sites[5].out, sites[5].ttft, sites[5].speed = 1.6, 4.8, 0.4, 180
 				w := newWorld(t, seed, sites...)
-				w.Router = NewRouter(w.cat, Options{Kappa: 1.5, MaxPremium: bound}, began)
+				w.Router = NewRouter(w.cat, Options{Kappa: 3, MaxPremium: bound}, began)
 				first, low, high, sum, n, turns, way, last := -1.0, math.Inf(1), 0.0, 0.0, 0.0, 0.0, 1.0, 0.0
 				over := 0.0
 				w.each = func(at float64) {

@@ -43,7 +43,7 @@ func TestMaxPremium(t *testing.T) {
 		sites := six()
 		sites[5].in, sites[5].out, sites[5].ttft, sites[5].speed = 1.25, 3.75, 0.4, 180
 		w := newWorld(t, 1, sites...)
-		w.Router = NewRouter(w.cat, Options{Kappa: 1.5, MaxPremium: bound}, began)
+		w.Router = NewRouter(w.cat, Options{Kappa: 3, MaxPremium: bound}, began)
 		w.run(2, 2400)
 		premium, kappa, _ = w.Premium("m/m", w.time())
 		return premium, kappa, w.wait / float64(w.waits)
@@ -51,11 +51,11 @@ func TestMaxPremium(t *testing.T) {
 	free, kappa, fast := play(1e6)
 	held, less, slow := play(0.05)
 	t.Logf("free: %.3f on top at a kappa of %.2f, ttft %.2f s; held: %.3f at %.2f, %.2f s", free, kappa, fast, held, less, slow)
-	if free < 0.15 || kappa != 1.5 || held > 0.06 || less > 1 || slow < fast {
+	if free < 0.15 || kappa != 3 || held > 0.06 || less > 2 || slow < fast {
 		t.Error("not so")
 	}
 	w := newWorld(t, 1, six()...)
-	if _, kappa, ok := w.Premium("m/m", w.time()); ok || kappa != 0.35 {
+	if _, kappa, ok := w.Premium("m/m", w.time()); ok || kappa != 0.7 {
 		t.Error("nothing was sent, and yet there is a premium")
 	}
 }

@@ -12,9 +12,9 @@ import (
 
 // Options are the operator's settings. The zero value is the defaults.
 type Options struct {
-	// Kappa is the value of time, without a unit: at a model's typical endpoint waiting costs that part of the typical
-	// price, if it is among the fastest tenth, and the wait for the first token four times as much. 0 = 0.75; 1.5 for
-	// people who wait, 0.1 for batches.
+	// Kappa is the value of time, without a unit: waiting costs that part of the typical price at an endpoint that takes
+	// twice as long as the fastest tenth, and the wait for the first token four times as much. 0 = 1.5; 2 for people who
+	// wait, 0.1 for batches.
 	Kappa float64
 	// Kappas are those of single models, by their ids.
 	Kappas map[string]float64
@@ -32,7 +32,7 @@ type Options struct {
 }
 
 const (
-	defaultKappa     = 0.75
+	defaultKappa     = 1.5
 	kappaMost        = 100.0
 	defaultPremium   = 0.11
 	defaultTimeValue = 0.36

@@ -53,7 +53,7 @@ func catalog(t interface{ Fatal(...any) }, offers ...offer) *hearth.Catalog {
 // open opens a bazaar with as many offers, each of them a little dearer than the one before.
 func bazaarOf(t testing.TB, offers ...offer) *bazaar {
 	c := catalog(t, offers...)
-	return &bazaar{t: t, cat: c, Router: NewRouter(c, Options{Kappa: 0.35}, began), now: began}
+	return &bazaar{t: t, cat: c, Router: NewRouter(c, Options{Kappa: 0.7}, began), now: began}
 }
 
 func same(n int) []offer {

@@ -200,6 +200,9 @@ func (e *estimate) adjust() float64 {
 	return min(max(e.Bills.Part/e.Bills.Of, 0.2), 5)
 }
 
+// typicalWait is how many times as long a typical endpoint takes as the fastest tenth: in most markets one and a half to three.
+const typicalWait = 2.0
+
 // mixOften bounds what a second is worth, and what a failure is, by so many times what is paid in a mix by price.
 const mixOften = 2.0
 
@@ -220,9 +223,9 @@ func mixed(prices []float64, none float64) float64 {
 }
 
 // value finds what the model's answers cost at the median, and from that what a second is worth: in a market with a few
-// endpoints far cheaper than the median, what is really paid bounds it. A kappa of one gives that much for the time that
-// the fastest tenth of the endpoints takes, for that is what money can buy. Seconds of cheap models are cheap: one kappa
-// does for all. Where answers cost nothing, the operator says what an hour is worth.
+// endpoints far cheaper than the median, what is really paid bounds it. A kappa of one gives that much for twice the time
+// that the fastest tenth of the endpoints takes, for the fastest are what money can buy. Seconds of cheap models are cheap:
+// one kappa does for all. Where answers cost nothing, the operator says what an hour is worth.
 func (v *view) value(o *Options, mean query) {
 	prices, waits := make([]float64, len(v.rows)), make([]float64, len(v.rows))
 	for i := range v.rows {
@@ -230,7 +233,7 @@ func (v *view) value(o *Options, mean query) {
 		prices[i] = r.price(&mean, mean.cached(r))
 		waits[i] = r.slowTTFT + v.out*r.slowDecode
 	}
-	wait := tenth(waits)
+	wait := typicalWait * tenth(waits)
 	if v.unit = median(prices, 0); v.unit <= 0 {
 		hour := o.TimeValue
 		if hour <= 0 {

@@ -29,7 +29,7 @@ var (
 	routingFlagged  = external("hearth_routing_flagged", "1 while the endpoint's quality is flagged, for all requests or for those with tools.", "requests")
 	routingFresh    = external("hearth_routing_unmeasured", "1 while nothing was measured at the endpoint. Then it is ordered by what is typical of the model, and its other figures are not there.")
 
-	routingKappa   = desc("hearth_routing_kappa", "Value of time in force for a model: what waiting for an answer costs at a fast endpoint of it, as a part of the price of a typical one.", "model")
+	routingKappa   = desc("hearth_routing_kappa", "Value of time in force for a model: what waiting for an answer costs at an endpoint that takes twice as long as the fastest of it, as a part of the price of a typical one.", "model")
 	routingPremium = desc("hearth_routing_premium_ratio", "By how much a model's requests were expected to cost more, lately, than in a mix by price alone, as a part of that. Only there under a max_premium, once something was sent.", "model")
 )
 

@@ -46,7 +46,7 @@ func TestMetrics_Routing(t *testing.T) {
 	}
 	const acme, fp8 = `endpoint="acme:a/b",model="a/b",provider="acme"`, `endpoint="acme/fp8:a/b",model="a/b",provider="acme"`
 	is(`hearth_routing_requests_in_flight{`+acme+`} 0`, `hearth_routing_unmeasured{`+acme+`} 1`, `hearth_routing_flagged{`+acme+`,requests="all"} 0`,
-		`hearth_routing_flagged{`+acme+`,requests="tools"} 0`, `hearth_routing_kappa{model="a/b"} 0.75`)
+		`hearth_routing_flagged{`+acme+`,requests="tools"} 0`, `hearth_routing_kappa{model="a/b"} 1.5`)
 	for _, name := range []string{"premium_ratio", "cost", "cap", "state"} {
 		if strings.Contains(m.text(), "hearth_routing_"+name+"{") {
 			t.Errorf("nothing is known of the endpoints, yet there is %s", name)
