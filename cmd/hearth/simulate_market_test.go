@@ -123,9 +123,9 @@ func TestSimulateMarket(t *testing.T) {
 			}
 			return got.Scenarios[0].Policies[policy].Cost
 		}
-		none, own, usual := cost("routing-cost", "--kappa", "0"), cost("routing-cost@0"), cost("routing-cost", "--max-premium", "0")
+		none, own, usual := cost("routing-cost", "--kappa", "0"), cost("routing-cost@0"), cost("routing-cost@20")
 		if none != own || none >= usual {
-			t.Errorf("%v with --kappa 0, %v as routing-cost@0, %v by default without a ceiling", none, own, usual)
+			t.Errorf("%v with --kappa 0, %v as routing-cost@0, %v as routing-cost@20", none, own, usual)
 		}
 	})
 	for _, c := range []struct {
