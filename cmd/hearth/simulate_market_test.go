@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -111,6 +112,14 @@ func TestSimulateMarket(t *testing.T) {
 	})
 	t.Run("a value of time of 0", func(t *testing.T) {
 		t.Parallel()
+		w := filepath.Join(t.TempDir(), "w.csv") // one after the other: in a burst all are full, and time buys nothing
+		rows := "seconds,input,output,session,shared\n"
+		for i := range 200 {
+			rows += fmt.Sprintf("%d,500,100,,0\n", 10*i)
+		}
+		if err := os.WriteFile(w, []byte(rows), 0o600); err != nil {
+			t.Fatal(err)
+		}
 		cost := func(policy string, args ...string) float64 {
 			code, out, errs := trade(append(args, "--market", m, "--workload", w, "--json", "--seed", "1", "--policy", policy)...)
 			var got struct {
