@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -82,7 +83,14 @@ func (c *explainCmd) local(ctx context.Context, body []byte) ([]byte, error) {
 func (c *explainCmd) ask(ctx context.Context, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(c.URL, "/")+"/chain", bytes.NewReader(body))
+	base, err := url.Parse(c.URL)
+	if err != nil {
+		return nil, fmt.Errorf("read --url: %w", err)
+	}
+	if strings.Trim(base.Path, "/") == "" {
+		base.Path = "/api/v1" // as the other orders have it, and clients that are given the host alone
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base.JoinPath("chain").String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("read --url: %w", err)
 	}

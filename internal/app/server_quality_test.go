@@ -72,6 +72,9 @@ func TestServer_Quality(t *testing.T) {
 			t.Errorf("%s: %d %s", bad, r.status, r.body)
 		}
 	}
+	if r := put(`{"endpoint":"` + id + `","flagged":true,"reason":""}`); !strings.Contains(string(r.body), "reason is empty; say why the endpoint is flagged") {
+		t.Errorf("a flag without a reason: %s", r.body)
+	}
 	if got := bench("model\n", ""); !strings.Contains(got, "line 1: the head must name") {
 		t.Errorf("a bad benchmark: %s", got)
 	}

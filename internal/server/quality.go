@@ -87,8 +87,11 @@ func (s *Server) setFlag(w http.ResponseWriter, r *http.Request) error {
 		Flagged  *bool  `json:"flagged"`
 		Reason   string `json:"reason"`
 	}
-	if err := json.Unmarshal(b, &body, json.RejectUnknownMembers(true)); err != nil || body.Flagged == nil || *body.Flagged != (body.Reason != "") {
+	if err := json.Unmarshal(b, &body, json.RejectUnknownMembers(true)); err != nil || body.Flagged == nil || !*body.Flagged && body.Reason != "" {
 		return hearth.Errorf(hearth.ErrInvalidRequest, `the body is {"endpoint": "…", "flagged": true, "reason": "…"}, or {"endpoint": "…", "flagged": false}`)
+	}
+	if *body.Flagged && body.Reason == "" {
+		return hearth.Invalid("reason", "reason is empty; say why the endpoint is flagged, such as: it cuts answers short")
 	}
 	if err := s.Flags.Set(body.Endpoint, body.Reason); err != nil {
 		return err
