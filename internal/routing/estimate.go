@@ -21,8 +21,8 @@ const (
 
 	startTTFT     = 1.2      // seconds, of a model of which nothing is known
 	startDecode   = 1 / 45.0 // seconds per token, likewise
-	startFailTime = 2.0      // seconds that a failed try takes
-	startLimit    = 0.3      // seconds that a 429 takes
+	startFailTime = 2.0      // seconds that a failed try takes, or what an answer takes if that is less
+	startLimit    = 0.3      // seconds that a 429 takes, likewise
 	suspectAfter  = 5.0      // seconds overdue
 	betterTTFT    = 0.5      // of the seconds expected, and less, are a surprise
 	betterErrors  = 0.05     // is a rate of errors at which an answer is a surprise
@@ -264,8 +264,8 @@ func (e *estimate) decoded(now, secs, tokens, total, expected, flight float64) {
 	}
 }
 
-// tried counts a try by how it ended, and the seconds that one in vain took.
-func (e *estimate) tried(now, secs float64, o Outcome) {
+// tried counts a try by how it ended, and the seconds that one in vain took; usual is what an answer was expected to take.
+func (e *estimate) tried(now, secs, usual float64, o Outcome) {
 	e.Tried = now
 	for _, w := range e.both(now) {
 		w.Tries++
@@ -280,17 +280,17 @@ func (e *estimate) tried(now, secs float64, o Outcome) {
 	switch o {
 	case Answered:
 		e.Row = 0
-		if e.FailTime > startFailTime {
-			e.FailTime += failForget * (startFailTime - e.FailTime)
+		if start := min(startFailTime, usual); e.FailTime > start {
+			e.FailTime += failForget * (start - e.FailTime)
 		}
 		if e.errorRate(0) > betterErrors {
 			e.Better = now
 		}
 	case Failed:
 		e.Row++
-		e.FailTime = step(e.FailTime, secs, startFailTime)
+		e.FailTime = step(e.FailTime, secs, min(startFailTime, usual))
 	case Limited:
-		e.LimitTime = step(e.LimitTime, secs, startLimit)
+		e.LimitTime = step(e.LimitTime, secs, min(startLimit, usual))
 	}
 }
 

@@ -25,10 +25,10 @@ func TestSums(t *testing.T) {
 	t.Run("new samples replace those that time does not take", func(t *testing.T) {
 		e := estimate{}
 		for i := range 30 {
-			e.tried(float64(i), 1, Failed)
+			e.tried(float64(i), 1, 10, Failed)
 		}
 		for i := range 20 {
-			e.tried(1e5*float64(i+1), 1, Answered)
+			e.tried(1e5*float64(i+1), 1, 10, Answered)
 		}
 		if e.Slow.Tries > keep+1.01 || e.Slow.Errors/e.Slow.Tries > 0.1 {
 			t.Errorf("%+v", e.Slow)
@@ -113,12 +113,12 @@ func TestRates(t *testing.T) {
 	})
 	t.Run("failures are timed", func(t *testing.T) {
 		var e estimate
-		e.tried(1, 12, Failed)
-		e.tried(1, 1.3, Limited)
+		e.tried(1, 12, 10, Failed)
+		e.tried(1, 1.3, 10, Limited)
 		if !near(e.FailTime, 3, 1e-9) || !near(e.LimitTime, 0.4, 1e-9) || e.Row != 1 {
 			t.Errorf("%+v", e)
 		}
-		if e.tried(2, 1, Answered); e.Row != 0 {
+		if e.tried(2, 1, 10, Answered); e.Row != 0 {
 			t.Error("an answer ends the row")
 		}
 	})
@@ -175,7 +175,7 @@ func TestEstimatesStaySane(t *testing.T) {
 			case 1:
 				e.decoded(now, num("secs", 1000)+1e-4, num("tokens", 1e6), num("total", 2000), 1e-6+num("expected", 1), n)
 			case 2:
-				e.tried(now, num("took", 600), rapid.SampledFrom([]Outcome{Answered, Failed, Limited}).Draw(t, "outcome"))
+				e.tried(now, num("took", 600), num("usual", 600), rapid.SampledFrom([]Outcome{Answered, Failed, Limited}).Draw(t, "outcome"))
 			case 3:
 				e.Limit.refused(now, n, e.Limit.at(now, e.perSecond(), cycleMax), num("asked", 1e6), num("jitter", 1))
 			case 4:

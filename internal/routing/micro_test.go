@@ -82,11 +82,31 @@ func TestEpisodes(t *testing.T) {
 	}
 }
 
+// Where an answer takes a tenth of a second, what failed tries take elsewhere must not keep anybody away.
+func TestEpisodes_FastAnswers(t *testing.T) {
+	got := median3(func(seed uint64) []float64 {
+		sites := six()[:3]
+		for _, s := range sites {
+			s.ttft, s.speed, s.fails = 0.1, 20000, 0.05
+		}
+		sites[0].ttft = 0.13 // cheaper by a quarter, slower by a third
+		sites[0].mood = during(breaks, 400, 440, 1)
+		w := newWorld(t, seed, sites...)
+		w.run(4, 1200)
+		before := w.part(0, 200, 400)
+		return []float64{float64(len(sites[0].failed)), w.since(0, 440, 1200, before/2), before}
+	})
+	t.Logf("failed tries, seconds until back, share before: %.3g", got)
+	if got[0] > 30 || got[1] > 120 || got[2] < 0.15 {
+		t.Error("at most 30 failed tries and 120 s are allowed")
+	}
+}
+
 func TestNewcomer(t *testing.T) {
 	for _, c := range []struct{ rate, within float64 }{{4, 60}, {0.4, 120}} {
 		got := median3(func(seed uint64) []float64 {
 			sites := six()
-			sites[0].ttft, sites[0].speed = 0.8, 67
+			sites[0].ttft, sites[0].speed = 0.12, 20000
 			w := newWorld(t, seed, sites...)
 			w.absent(0, 300)
 			w.run(c.rate, 1500)

@@ -256,12 +256,12 @@ func tenth(xs []float64) float64 {
 // fails is what failed tries and rate limits add to an answer.
 func (r *row) fails(e *estimate, v *view) {
 	r.tries = 1 / (1 - min(r.errors+r.limits, 0.95))
-	failTime, limitTime := e.FailTime, e.LimitTime
+	failTime, limitTime, usual := e.FailTime, e.LimitTime, r.slowTTFT+v.out*r.slowDecode
 	if failTime == 0 {
-		failTime = startFailTime
+		failTime = min(startFailTime, usual)
 	}
 	if limitTime == 0 {
-		limitTime = startLimit
+		limitTime = min(startLimit, usual)
 	}
 	penalty := limitPenalty * (1 + r.limits/limitOften) * v.unit
 	r.fail0 = r.tries * (r.errors*errorPenalty*v.unit + r.limits*penalty)

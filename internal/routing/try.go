@@ -26,6 +26,7 @@ type Try struct {
 	decode   float64 // seconds per token expected
 	queue    float64 // seconds of a queue expected
 	waits    float64 // seconds expected to the first token, or to the answer if it comes as a whole
+	usual    float64 // seconds expected to the end of the answer
 	in       float64 // prompt as estimated, corrected
 	guess    float64 // and as it was estimated
 	prefix   float64 // tokens that a cache there could hold, 0 = it is not where the session was
@@ -90,8 +91,9 @@ func (t *Try) expect(a *Ask, why Reason, place int, v *view) {
 		t.queue = (t.flight + 1 - row.knee) * row.perQueued
 	}
 	t.waits = t.level*t.length + t.queue
+	t.usual = t.waits + s.q.out*t.decode
 	if !t.stream {
-		t.waits += s.q.out * t.decode
+		t.waits = t.usual
 	}
 	if t.k.bound > 0 && why != Retry && a.Kappa == 0 {
 		t.pays(&s.q, v, row)
@@ -141,9 +143,9 @@ func (t *Try) Done(res Result, now time.Time) {
 	case Answered:
 		t.answered(&res, at)
 	case Failed:
-		e.tried(at, at-t.sent, Failed)
+		e.tried(at, at-t.sent, t.usual, Failed)
 	case Limited:
-		e.tried(at, at-t.sent, Limited)
+		e.tried(at, at-t.sent, t.usual, Limited)
 		e.estimate.Limit.refused(at, t.flight, t.cap, res.RetryAfter.Seconds(), e.jitter.next())
 		e.cool.Store(toNanos(e.estimate.Limit.Until))
 	case Unjudged:
@@ -184,7 +186,7 @@ func (t *Try) judge(o Outcome, at float64) {
 // answered learns from an answer. The caller holds the endpoint's lock.
 func (t *Try) answered(res *Result, at float64) {
 	e, total := t.e, at-t.sent
-	e.tried(at, total, Answered)
+	e.tried(at, total, t.usual, Answered)
 	n := t.flight + 1
 	e.estimate.Limit.answered(n, t.cap)
 	e.estimate.Limit.accepted(at, n)

@@ -17,6 +17,7 @@ type site struct {
 	speed  float64                         // tokens per second
 	places int                             // requests at once, then 429; 0 = any number
 	queue  bool                            // it queues instead
+	fails  float64                         // seconds that a failed try takes, 0 = 0.3
 	mood   func(at float64, d *draws) mood // nil = it answers
 	tools  func(at float64) float64        // part of its tool calls that are broken
 
@@ -207,7 +208,11 @@ func (q *request) try(i int, why Reason, permit health.Permit) {
 	switch {
 	case m == breaks || m == hangs:
 		s.failed = append(s.failed, w.now)
-		end(map[mood]float64{breaks: 0.3, hangs: 30}[m], Result{Outcome: Failed}, health.Failure)
+		takes := map[mood]float64{breaks: 0.3, hangs: 30}[m]
+		if s.fails > 0 {
+			takes = s.fails
+		}
+		end(takes, Result{Outcome: Failed}, health.Failure)
 	case s.places > 0 && s.flight >= s.places && !s.queue:
 		s.limited = append(s.limited, w.now)
 		end(0.15, Result{Outcome: Limited}, health.RateLimited)
