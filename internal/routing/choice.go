@@ -104,7 +104,7 @@ func (r *Router) pick(a *Ask, tier []hearth.Candidate, s *scene, now time.Time) 
 		s.more = make([]option, s.n)
 	}
 	r.ask(a, k, s)
-	r.weigh(tier, k, s)
+	r.weigh(tier, k, s, a.Retry)
 	o, why, p := s.choose(a, draws(a.Draw^k.salt^uint64(tier[0].Endpoint.Priority)))
 	return Decision{Place: int(o.at), Endpoint: tier[o.at].Endpoint.Index, Reason: why, Share: p, Kappa: s.q.kappa, Snapshot: s.v.number}
 }
@@ -137,7 +137,7 @@ func (r *Router) ask(a *Ask, k *market, s *scene) {
 }
 
 // weigh finds the class, the cost and the weight of every candidate.
-func (r *Router) weigh(tier []hearth.Candidate, k *market, s *scene) {
+func (r *Router) weigh(tier []hearth.Candidate, k *market, s *scene, retry bool) {
 	lowest := math.Inf(1)
 	var t terms
 	opts := s.opts()
@@ -165,8 +165,27 @@ func (r *Router) weigh(tier []hearth.Candidate, k *market, s *scene) {
 			o.r *= u * u
 		}
 	}
-	s.lowest = lowest
+	if s.lowest = lowest; math.IsInf(lowest, 1) && !retry {
+		s.spare(opts)
+	}
 	s.share(opts)
+}
+
+// spare takes the flagged endpoints for usable if there are no others: a flag says who is worse than the rest. In a retry
+// there were others.
+func (s *scene) spare(opts []option) {
+	for i := range opts {
+		if o := &opts[i]; o.class != unknown && !s.v.rows[o.row].flagged(&s.q) {
+			return
+		}
+	}
+	for i := range opts {
+		if o := &opts[i]; o.class == flagged {
+			row := &s.v.rows[o.row]
+			o.class, o.w = usable, row.ramp*room(float64(max(row.end.flight.Load(), 0))*row.perCap)
+			s.lowest = min(s.lowest, o.r)
+		}
+	}
 }
 
 // share multiplies the weights of the usable by what their costs are worth.

@@ -67,6 +67,16 @@ func TestReasons(t *testing.T) {
 		{"a flag for tools is nothing to a request without", 3, func(b *bazaar) { b.edit(func(v *view) { v.rows[0].flaggedTools, v.rows[1].flaggedTools = true, true }) }, nil, []int{0, 1, 2}, Share},
 		{"a flag for tools is to one with", 3, func(b *bazaar) { b.edit(func(v *view) { v.rows[0].flaggedTools, v.rows[1].flaggedTools = true, true }) }, func(a *Ask) { a.Tools = true }, []int{2}, Share},
 		{"when all others are full, the flagged one serves", 3, func(b *bazaar) { b.edit(func(v *view) { full(v, 0, 1); v.rows[2].flaggedAll = true }) }, nil, []int{2}, FlaggedOverflow},
+		{"flags of all say nothing", 3, func(b *bazaar) {
+			b.edit(func(v *view) { v.rows[0].flaggedAll, v.rows[1].flaggedAll, v.rows[2].flaggedAll = true, true, true })
+		}, nil, []int{0, 1, 2}, Share},
+		{"but in a retry there were others", 2, func(b *bazaar) {
+			b.edit(func(v *view) { v.rows[0].flaggedAll, v.rows[1].flaggedAll = true, true })
+		}, func(a *Ask) { a.Retry = true }, []int{0}, FlaggedOverflow},
+		{"nor do those of the others when the only one that is not flagged is out", 3, func(b *bazaar) {
+			b.edit(func(v *view) { v.rows[0].flaggedAll, v.rows[1].flaggedAll = true, true })
+			b.fail(b.ask(), 2, Limited, 0)
+		}, nil, []int{0}, FlaggedOverflow},
 		{"in a retry too", 3, func(b *bazaar) { b.edit(func(v *view) { full(v, 0, 1); v.rows[2].flaggedAll = true }) }, func(a *Ask) { a.Retry = true }, []int{2}, FlaggedOverflow},
 		{"all full: the least crowded for its cost", 3, func(b *bazaar) {
 			b.edit(func(v *view) { full(v, 0, 1, 2); v.rows[1].cap, v.rows[1].perCap = 0.9, 1/0.9 })
@@ -120,7 +130,7 @@ func TestBand(t *testing.T) {
 		b.edit(change)
 		a, s := b.ask(), scene{v: b.markets[0].view.Load(), at: b.nanos(b.now), n: 3}
 		b.Router.ask(&a, b.markets[0], &s)
-		b.weigh(b.tier(0), b.markets[0], &s)
+		b.weigh(b.tier(0), b.markets[0], &s, false)
 		return []float64{s.opts()[0].w / s.opts()[1].w, s.opts()[2].w / s.opts()[1].w}
 	}
 	if got := weights(func(v *view) { v.rows[0].ramp = 0.1 }); !near(got[0], 0.1, 1e-3) {

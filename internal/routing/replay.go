@@ -190,7 +190,10 @@ func (p *remake) choose(warm int, holds bool, shares []float64) {
 func (p *remake) weigh(warm int) {
 	s, opts := &p.s, p.s.more
 	s.lowest, s.sum = 0, 0
-	found := false
+	found, spared := false, true // see scene.spare
+	for i := range p.tier.Candidates {
+		spared = spared && p.tier.Candidates[i].Flagged
+	}
 	for i := range opts {
 		c, o := &p.tier.Candidates[i], &opts[i]
 		load, u := 0.0, 0.0
@@ -198,6 +201,9 @@ func (p *remake) weigh(warm int) {
 			load, u = float64(c.InFlight)/c.Cap, float64(c.InFlight+1)/c.Cap
 		}
 		*o = option{r: p.total(c, i == warm), at: int32(i), class: classOf(c, u)}
+		if o.class == flagged && spared {
+			o.class = usable
+		}
 		switch o.class {
 		case usable:
 			if o.w = 1; c.Ramp > 0 {
