@@ -135,8 +135,8 @@ func atStakes(t *testing.T, play func(t *testing.T, v stakes)) {
 		v    stakes
 	}{
 		{"default", stakes{0, routing.Options{}, max(few, 5)}},
-		{"kappa 0.1", stakes{1, routing.Options{Kappa: 0.1}, few}},
-		{"kappa 1.5", stakes{2, routing.Options{Kappa: 1.5}, few}},
+		{"kappa 0.2", stakes{1, routing.Options{Kappa: 0.2}, few}},
+		{"kappa 3", stakes{2, routing.Options{Kappa: 3}, few}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
