@@ -49,45 +49,30 @@ func (p *premium) move(now, most, bound float64) float64 {
 	return p.Kappa
 }
 
-// pays notes where a request of the model went, and what the mix would have paid for it: of the endpoints that would take
-// it now, with a warm cache as often as the mix had sent the session's last request to the same one.
-func (t *Try) pays(q *query, v *view, to *row) {
-	var weights, sum, warmer float64
-	at := toNanos(t.sent)
+// pays notes where a request of the model went, and what the mix would have paid for it. drawn is from 0 to 1.
+func (t *Try) pays(q *query, v *view, to *row, drawn float64) {
+	var usual [tierUsual]lot
+	lots := usual[:0]
 	for i := range v.rows {
 		r := &v.rows[i]
-		part := 1.0
-		if r != to {
-			if part = r.takes(at); r.priority != to.priority || part == 0 {
-				continue
-			}
+		if r.priority != to.priority || r != to && r.end.shut.Load() != 0 {
+			continue
 		}
-		p := r.price(q, q.in*r.cold)
-		if p <= 0 {
+		l := lot{row: int32(i), price: r.price(q, q.in*r.cold)}
+		if l.price <= 0 {
 			return // with something for nothing there is no mix
 		}
-		w := part / (p * p)
-		weights, sum = weights+w, sum+w*p
 		if q.warm != nil {
-			warmer += w * w * (p - r.price(q, q.warmAt(r)))
+			l.saved = l.price - r.price(q, q.warmAt(r))
 		}
+		lots = append(lots, l)
 	}
-	if !(weights > 0) || math.IsInf(weights*weights, 1) {
-		return
-	}
-	m := t.k.model
+	paid, m := to.price(q, q.cached(to)), t.k.model
 	m.mu.Lock()
-	m.premium.Paid.add(t.sent, premiumHalf, (sum-warmer/weights)/weights, to.price(q, q.cached(to)))
-	m.mu.Unlock()
-}
-
-// takes is what part of its share an endpoint would take: less the nearer it is to its cap.
-func (r *row) takes(at int64) float64 {
-	n := float64(max(r.end.flight.Load(), 0))
-	if r.end.shut.Load() != 0 || at < r.end.cool.Load() || n+1 > r.cap {
-		return 0
+	if price, ok := t.k.mix.send(lots, v, t.sent, drawn); ok {
+		m.premium.Paid.add(t.sent, premiumHalf, price, paid)
 	}
-	return room(n * r.perCap)
+	m.mu.Unlock()
 }
 
 // warmAt is what the endpoint's cache would hold if the session were warm there.

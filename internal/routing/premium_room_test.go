@@ -1,35 +1,78 @@
 package routing
 
 import (
+	"math"
 	"testing"
 	"time"
 )
 
-// An endpoint has less of the mix the nearer it is to its cap, and nothing while it takes nobody.
-func TestPremium_Takes(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		flight int64
-		do     func(*end)
-		want   float64
+// Of two that cost 1 and 2, and take 10 s for an answer, the first takes two requests at once.
+func TestPremium_Full(t *testing.T) {
+	var m priceMix
+	v := &view{rows: []row{{cap: 2, levels: levels{slowTTFT: 10}}, {cap: 100, levels: levels{slowTTFT: 10}}}}
+	lots := []lot{{row: 0, price: 1}, {row: 1, price: 2}}
+	both := (1 + 2.0/4) / 1.25
+	for i, c := range []struct {
+		now, drawn, price float64
+		first, second     float64 // under way afterwards
 	}{
-		{"roomy", 7, nil, 1},
-		{"nearly full", 8, nil, 2.0 / 3},
-		{"one more goes in", 9, nil, 1.0 / 3},
-		{"full", 10, nil, 0},
-		{"shut", 0, func(e *end) { e.shut.Store(1) }, 0},
-		{"cooling", 0, func(e *end) { e.cool.Store(1000) }, 0},
-		{"cool", 0, func(e *end) { e.cool.Store(100) }, 1},
+		{0, 0.79, both, 1, 0},
+		{0, 0.81, both, 1, 1},
+		{0, 0, both, 2, 1},
+		{0, 0, both, 2, 2}, // refused: the dearer one gets it, and the cheap one rests
+		{1, 0, 2, 2, 2*math.Exp(-0.1) + 1},
+		{29.9, 0, 2, 2, 2*math.Exp(-2.99) + math.Exp(-2.89) + 1},
+		{30, 0, both, 2*math.Exp(-3) + 1, 2*math.Exp(-3) + math.Exp(-2.9) + math.Exp(-0.01)},
 	} {
-		e := new(end)
-		e.flight.Store(c.flight)
-		if c.do != nil {
-			c.do(e)
+		price, ok := m.send(lots, v, c.now, c.drawn)
+		if !ok || !near(price, c.price, 1e-9) || !near(m[0].flight, c.first, 1e-9) || !near(m[1].flight, c.second, 1e-9) {
+			t.Errorf("%d: price %v, under way %v and %v; want %+v (%v)", i, price, m[0].flight, m[1].flight, c, ok)
 		}
-		r := row{end: e, cap: 10, perCap: 0.1}
-		if got := r.takes(100); !near(got, c.want, 1e-9) {
-			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+	}
+	v.rows[1].cap = math.Inf(1)
+	for range 9 {
+		if m.send(lots, v, 30, 0.99); m[1].flight > 1 {
+			t.Errorf("%v are counted where there is always room", m[1].flight)
 		}
+	}
+	m[0].until, m[1].until = 60, 60
+	if price, ok := m.send(lots, v, 31, 0); ok {
+		t.Errorf("all are left alone, and yet there is a price of %v", price)
+	}
+	if _, ok := m.send(lots, v, 1, 0); !ok {
+		t.Error("a clock that was set back keeps all of them out")
+	}
+	// Where the cheapest is full too, who is refused goes to the cheapest with room.
+	m, v.rows = nil, []row{{cap: 0.5}, {cap: 0.5}, {cap: 1}, {cap: 1}}
+	m.send([]lot{{row: 0, price: 1}, {row: 1, price: 1}, {row: 2, price: 3}, {row: 3, price: 2}}, v, 0, 0)
+	if m[0].flight+m[1].flight+m[2].flight != 0 || m[3].flight != 1 || m[0].until != mixRest || m[1].until != 0 {
+		t.Errorf("%+v", m)
+	}
+}
+
+// What price alone would pay does not follow from what is under way here.
+func TestPremium_OwnLoad(t *testing.T) {
+	b := bazaarOf(t, offer{in: 1, out: 3}, offer{in: 2, out: 6})
+	a := b.ask()
+	for range 50 {
+		b.Begin(&a, 0, Share, b.now)
+	}
+	b.pass(time.Minute)
+	b.edit(func(v *view) { v.rows[0].cap, v.rows[0].perCap = 10, 0.1 })
+	before := b.markets[0].model.premium.Paid
+	try := b.Begin(&a, 1, Share, b.now)
+	after := b.markets[0].model.premium.Paid
+	before.fade(b.now.Sub(began).Seconds(), premiumHalf)
+	if part := (after.Part - before.Part) / (after.Of - before.Of); !near(part, 2/1.2, 0.01) {
+		t.Errorf("%.3f of the mix", part)
+	}
+	try.Done(Result{Outcome: Unjudged}, b.now)
+	b.markets[0].ends[0].shut.Store(1)
+	before = b.markets[0].model.premium.Paid
+	b.Begin(&a, 1, Share, b.now)
+	after = b.markets[0].model.premium.Paid
+	if part := (after.Part - before.Part) / (after.Of - before.Of); !near(part, 1, 0.01) {
+		t.Errorf("with the cheap one out: %.3f of the mix", part)
 	}
 }
 

@@ -19,7 +19,7 @@ type Options struct {
 	// Kappas are those of single models, by their ids.
 	Kappas map[string]float64
 	// MaxPremium bounds what the requests of a model cost over a mix of its endpoints by price alone, as a part of that:
-	// 0.05 = five per cent. The value of time gives way to it, but for requests with one of their own. 0 = 0.11, negative =
+	// 0.05 = five per cent. The value of time gives way to it, but for requests with one of their own. 0 = 0.07, negative =
 	// no bound.
 	MaxPremium float64
 	// MaxPremiums are those of single models, by their ids.
@@ -34,7 +34,7 @@ type Options struct {
 const (
 	defaultKappa     = 1.5
 	kappaMost        = 100.0
-	defaultPremium   = 0.11
+	defaultPremium   = 0.07
 	defaultTimeValue = 0.36
 	defaultExplore   = 0.03
 )
@@ -77,8 +77,9 @@ type market struct {
 	salt  uint64 // of its draws; here, for what is in model changes all the time
 	ends  []*end // rows of the view stand in their order
 	sells []sells
-	kappa float64 // as configured
-	bound float64 // on the premium, 0 = none
+	kappa float64  // as configured
+	bound float64  // on the premium, 0 = none
+	mix   priceMix // guarded by the model's mu
 	view  atomic.Pointer[view]
 
 	mu     sync.Mutex // held while a view is made

@@ -96,7 +96,8 @@ func (t *Try) expect(a *Ask, why Reason, place int, v *view) {
 		t.waits = t.usual
 	}
 	if t.k.bound > 0 && why != Retry && a.Kappa == 0 {
-		t.pays(&s.q, v, row)
+		d := draws(a.Draw ^ mixSalt)
+		t.pays(&s.q, v, row, d.next())
 	}
 }
 
