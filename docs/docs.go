@@ -25,17 +25,19 @@ var (
 	metrics string
 	//go:embed routing.md
 	routing string
+	//go:embed replay.md
+	replay string
 	//go:embed slots-*.svg routing-*.svg
 	pictures embed.FS
 )
 
-// Pages returns the pages as HTML, by name: errors, faults, chain, slots, routing, money and metrics. A heading's id is its text in small letters, with
+// Pages returns the pages as HTML, by name: errors, faults, chain, slots, routing, replay, money and metrics. A heading's id is its text in small letters, with
 // hyphens for spaces; on the page of errors, that is the error's type. They are made when they are asked for first; nobody may change them.
 func Pages() map[string][]byte { return made() }
 
 var made = sync.OnceValue(func() map[string][]byte {
 	pages := make(map[string][]byte)
-	for name, text := range map[string]string{"errors": errors, "faults": faults, "chain": chain, "slots": slots, "routing": routing, "money": money, "metrics": metrics} {
+	for name, text := range map[string]string{"errors": errors, "faults": faults, "chain": chain, "slots": slots, "routing": routing, "replay": replay, "money": money, "metrics": metrics} {
 		pages[name] = []byte(page(text))
 	}
 	return pages
@@ -52,7 +54,7 @@ func page(text string) string {
 	var b strings.Builder
 	b.WriteString(`<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>` +
 		html.EscapeString(title) + ` – Hearth</title><style>` + style + `</style></head><body><nav><a href="errors">Errors</a><a href="faults">When things break</a>` +
-		`<a href="chain">The chain</a><a href="slots">Local GPU models</a><a href="routing">Routing cost</a><a href="money">Costs</a><a href="metrics">Metrics</a></nav>` + "\n")
+		`<a href="chain">The chain</a><a href="slots">Local GPU models</a><a href="routing">Routing cost</a><a href="replay">Replay</a><a href="money">Costs</a><a href="metrics">Metrics</a></nav>` + "\n")
 	blocks(&b, strings.Split(text, "\n"))
 	b.WriteString("</body></html>\n")
 	return b.String()

@@ -78,7 +78,7 @@ FROM–TO is where the true figure is to be expected: what chance does in 19 of 
 which moves many requests changes caches and what the router knows, so that what it changes may be more than twice as large. MOVED is which part of
 the requests it would have sent elsewhere, OVERLAP which part of its choices the traffic could have made, N how many requests those
 that it would have sent the same way are worth. USER is price and waiting of 1,000 replayed requests at the value of time that was in
-force. docs/routing.md says what a replay cannot know. In records of a file, days are those of UTC and a key is named by its id.`
+force. docs/replay.md says what a replay cannot know. In records of a file, days are those of UTC and a key is named by its id.`
 }
 
 // Run plays the scenarios and shows what became of them.
