@@ -46,7 +46,7 @@ func TestBlocks_Picture(t *testing.T) {
 // TestPages: nothing of Markdown is left over, and every element is closed in order.
 func TestPages(t *testing.T) {
 	pages := Pages()
-	if len(pages) != 7 {
+	if len(pages) != 8 {
 		t.Errorf("%d pages", len(pages))
 	}
 	for name, b := range pages {
