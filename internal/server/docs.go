@@ -13,7 +13,7 @@ import (
 func docPages(w http.ResponseWriter, r *http.Request) error {
 	page, ok := docs.Pages()[r.PathValue("page")]
 	if !ok {
-		return hearth.Errorf(hearth.ErrNotFound, "there is no page %s; there are /docs/errors, /docs/faults, /docs/chain, /docs/slots, /docs/routing, /docs/money and /docs/metrics", printable(r.URL.Path))
+		return hearth.Errorf(hearth.ErrNotFound, "there is no page %s; there are /docs/errors, /docs/faults, /docs/chain, /docs/slots, /docs/routing, /docs/replay, /docs/money and /docs/metrics", printable(r.URL.Path))
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(sendLimit)) // as for all that is sent
 	h := w.Header()
