@@ -17,7 +17,7 @@ func TestExploration(t *testing.T) {
 	w := newWorld(t, 3, sites...)
 	w.run(3, 3600)
 	m := w.markets[0].model
-	part := float64(m.explored.Load()) / float64(m.firsts.Load())
+	part := float64(m.explored.Load()) / 1000 / float64(m.firsts.Load())
 	longest := 0.0
 	for _, s := range sites {
 		last := 0.0
@@ -81,5 +81,45 @@ func TestFlaggedIsTested(t *testing.T) {
 	b.now = b.now.Add(20 * time.Second)
 	if got := b.shares(1000, nil); got[1] < 60 || got[1] > 140 {
 		t.Errorf("%v, a hundred are due", got)
+	}
+}
+
+// What costs more than the best is tried more rarely for the sake of knowing: it counts as up to three tries, as long as
+// all can be tried within ten minutes.
+func TestTolls(t *testing.T) {
+	w := newWorld(t, 1, &site{offer: offer{in: 1, out: 3}}, &site{offer: offer{in: 2, out: 6}}, &site{offer: offer{in: 100, out: 300}})
+	k := w.markets[0]
+	for _, c := range []struct {
+		tests float64 // that each endpoint can have in ten minutes
+		most  float64
+	}{{100, exploreDear}, {4, 1.6}, {1, 1}, {0.99, exploreDear}, {0, exploreDear}} {
+		v := *k.view.Load()
+		v.tolls(query{in: v.in, out: v.out}, c.tests)
+		if got := [...]float64{v.rows[0].toll, v.rows[1].toll, v.rows[2].toll}; got[0] != 1 || got[2] != c.most || !near(got[1], min(2, c.most), 0.6) || got[1] < 1 {
+			t.Errorf("%v tests: counted as %v", c.tests, got)
+		}
+	}
+	a := Ask{In: 1000}
+	for place, why := range []Reason{Explore, Probe, Share} {
+		before := k.model.explored.Load()
+		w.Begin(&a, place, why, w.time())
+		if want := []int64{1000, int64(1000 * k.view.Load().rows[1].toll), 0}[place]; k.model.explored.Load()-before != want {
+			t.Errorf("%s: %d thousandths more, want %d", why, k.model.explored.Load()-before, want)
+		}
+	}
+	if !near(k.tests(&Options{}), 0, 1e-9) {
+		t.Errorf("%v tests without traffic", k.tests(&Options{}))
+	}
+	for i := range k.ends {
+		k.ends[i].mu.Lock()
+		k.ends[i].Slow.Sent = 2 * halfSlow / math.Ln2 // two a second
+		k.ends[i].mu.Unlock()
+	}
+	k.collect(w.now)
+	if got := k.tests(&Options{}); !near(got, 0.03*6*600/3, 1) {
+		t.Errorf("%v tests at six requests a second", got)
+	}
+	if got := k.tests(&Options{Explore: -1}); got != 0 {
+		t.Errorf("%v tests where nothing is explored", got)
 	}
 }

@@ -43,16 +43,12 @@ func (m *means) add(now, in, guess, prefix, out float64) {
 
 // condense writes the model's means into a view and settles the budget for exploration. mean is the model's mean request.
 func (m *model) condense(at float64, v *view, k *market, o *Options) (mean query) {
-	part := o.Explore
-	if part == 0 {
-		part = defaultExplore
-	}
-	part = max(part, 0)
+	part := o.part()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.fade(at)
 	firsts, explored := m.firsts.Load(), m.explored.Load()
-	m.budget += part*float64(firsts-m.counted) - float64(explored-m.paid)
+	m.budget += part*float64(firsts-m.counted) - float64(explored-m.paid)/1000
 	m.budget = min(max(m.budget, -budgetMost), budgetMost)
 	m.counted, m.paid = firsts, explored
 	if v.probe = min(exploreHaste*part, 1); m.budget >= 1 {

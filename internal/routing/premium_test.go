@@ -39,19 +39,23 @@ func TestPremiumMove(t *testing.T) {
 
 // A fast endpoint costs more than the others: the bound holds what is paid for its speed.
 func TestMaxPremium(t *testing.T) {
+	const plays = 5
 	play := func(bound float64) (premium, kappa, ttft float64) {
-		sites := six()
-		sites[5].in, sites[5].out, sites[5].ttft, sites[5].speed = 1.25, 3.75, 0.4, 180
-		w := newWorld(t, 1, sites...)
-		w.Router = NewRouter(w.cat, Options{Kappa: 3, MaxPremium: bound}, began)
-		w.run(2, 2400)
-		premium, kappa, _ = w.Premium("m/m", w.time())
-		return premium, kappa, w.wait / float64(w.waits)
+		for seed := range uint64(plays) {
+			sites := six()
+			sites[5].in, sites[5].out, sites[5].ttft, sites[5].speed = 1.25, 3.75, 0.4, 180
+			w := newWorld(t, seed+1, sites...)
+			w.Router = NewRouter(w.cat, Options{Kappa: 3, MaxPremium: bound}, began)
+			w.run(2, 2400)
+			part, k, _ := w.Premium("m/m", w.time())
+			premium, kappa, ttft = premium+part/plays, kappa+k/plays, ttft+w.wait/float64(w.waits)/plays
+		}
+		return premium, kappa, ttft
 	}
 	free, kappa, fast := play(1e6)
 	held, less, slow := play(0.05)
 	t.Logf("free: %.3f on top at a kappa of %.2f, ttft %.2f s; held: %.3f at %.2f, %.2f s", free, kappa, fast, held, less, slow)
-	if free < 0.15 || kappa != 3 || held > 0.06 || less > 2 || slow < fast {
+	if free < 0.15 || !near(kappa, 3, 1e-9) || held > 0.06 || less > 2 || slow < fast {
 		t.Error("not so")
 	}
 	w := newWorld(t, 1, six()...)

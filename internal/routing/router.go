@@ -49,6 +49,9 @@ func (o *Options) bound(model string) float64 {
 	return max(cmp.Or(o.MaxPremiums[model], o.MaxPremium, defaultPremium), 0)
 }
 
+// part is what part of a model's first attempts may be for the sake of knowing.
+func (o *Options) part() float64 { return max(cmp.Or(o.Explore, defaultExplore), 0) }
+
 // Router orders the external endpoints of a catalog and learns how they do. It is safe for concurrent use. Without
 // Refresh it orders by what was known at first.
 type Router struct {
@@ -100,13 +103,13 @@ type model struct {
 
 	_        [64]byte
 	firsts   atomic.Int64 // first attempts
-	explored atomic.Int64 // of them those made for the sake of knowing
+	explored atomic.Int64 // thousandths of tries that those made for the sake of knowing are counted as, see row.toll
 	_        [64]byte
 
 	mu sync.Mutex
 	means
 	premium       premium
-	counted, paid int64   // of firsts and explored, in the budget already
+	counted, paid int64   // of firsts and explored, that are in the budget already
 	budget        float64 // tries for the sake of knowing that may be made
 	load          float64 // requests under way, mean of some seconds
 	views         uint64

@@ -40,6 +40,7 @@ type row struct {
 	bad              float64 // rate of broken tool calls
 	ramp             float64 // part of its share
 	better           bool    // its last try went better than expected
+	toll             float64 // first attempts that a try for the sake of knowing is counted as
 	perLimit         float64 // one over the nanoseconds without a try after which it is overdue
 	errors, limits   float64 // rates
 	priority         int
@@ -57,8 +58,11 @@ const (
 	exploreAgain = 8.0   // seconds, of an endpoint whose last try went better than expected
 	exploreSmall = 0.6   // of the mean request: what is larger is not spent on knowing while the budget is below exploreAny
 	exploreAny   = 1.5   // tries
+	exploreAll   = 600.0 // seconds in which every endpoint is tried, if the budget allows
 	exploreLate  = 420.0 // seconds, of an endpoint that has no chance: with the wait for a draw it is ten minutes
 	noChance     = 1.3   // times the lowest cost
+	exploreDear  = 3.0   // tries, at most, that one is counted as because it costs more than the best
+	exploreKept  = 0.4   // of the budget that keeps every endpoint within its ten minutes
 	exploreHaste = 2.0   // the budget is used up that much faster than it grows
 	budgetMost   = 3.0   // tries
 	loadHalf     = 15.0  // seconds
@@ -99,6 +103,7 @@ func (r *Router) refresh(k *market, now time.Time) {
 		v.rows[i].fails(&k.copies[i], v)
 	}
 	v.limits(typ, mean)
+	v.tolls(mean, k.tests(&r.opt))
 	k.view.Store(v)
 }
 
@@ -269,19 +274,40 @@ func (r *row) fails(e *estimate, v *view) {
 		r.limits*(v.lambda*firstWeight*limitTime+penalty))
 }
 
-// limits says after which time each endpoint is overdue for a try: later, if even a favourable surprise would not make
-// it worth its price.
-func (v *view) limits(typ typical, mean query) {
+// tests is how many tries for the sake of knowing an endpoint can have in ten minutes.
+func (k *market) tests(o *Options) float64 {
+	rate := 0.0
+	for i := range k.copies {
+		rate += k.copies[i].perSecond()
+	}
+	return o.part() * rate * exploreAll / float64(len(k.copies))
+}
+
+// tolls says what a try of each endpoint for the sake of knowing is counted as: as much more than one as it costs more than
+// the best, as long as the budget is enough for all in ten minutes. Where it is not, money is what it is shared out by.
+func (v *view) tolls(mean query, tests float64) {
 	mean.kappa = v.kappa
-	lowest := make(map[int]float64, 2) // by priority
+	most := exploreDear
+	if kept := exploreKept * tests; tests >= 1 {
+		most = min(max(kept, 1), most)
+	}
+	lowest := v.lowest(&mean)
 	for i := range v.rows {
 		var t terms
 		r := &v.rows[i]
 		v.cost(&t, r, &mean, r.flight)
-		if low, ok := lowest[r.priority]; !ok || t.R < low {
-			lowest[r.priority] = t.R
+		r.toll = 1
+		if low := lowest[r.priority]; low > 0 {
+			r.toll = min(max(t.R/low, 1), most)
 		}
 	}
+}
+
+// limits says after which time each endpoint is overdue for a try: later, if even a favourable surprise would not make
+// it worth its price.
+func (v *view) limits(typ typical, mean query) {
+	mean.kappa = v.kappa
+	lowest := v.lowest(&mean)
 	for i := range v.rows {
 		r := &v.rows[i]
 		hopeful := r.price(&mean, mean.cached(r)) + v.kappa*v.lambda*(firstWeight*typ.ttft/2+v.out*typ.decode/2)
@@ -294,4 +320,18 @@ func (v *view) limits(typ typical, mean query) {
 			r.perLimit = 1e-9 / exploreSoon
 		}
 	}
+}
+
+// lowest is the lowest cost of the model's mean request, by priority.
+func (v *view) lowest(mean *query) map[int]float64 {
+	lowest := make(map[int]float64, 2)
+	for i := range v.rows {
+		var t terms
+		r := &v.rows[i]
+		v.cost(&t, r, mean, r.flight)
+		if low, ok := lowest[r.priority]; !ok || t.R < low {
+			lowest[r.priority] = t.R
+		}
+	}
+	return lowest
 }

@@ -57,16 +57,16 @@ func (r *Router) Begin(a *Ask, endpoint int, why Reason, now time.Time) Try {
 			t.probe = at + int64(probeValid)
 		}
 	}
-	m := k.model
+	m, v := k.model, k.view.Load()
 	if why != Retry {
 		m.firsts.Add(1)
 		if why == Explore || why == Probe {
-			m.explored.Add(1)
+			m.explored.Add(int64(1000 * v.rows[p.row].toll))
 		}
 	}
 	m.used.Store(at)
 	m.news.Store(true)
-	t.expect(a, why, p.row, k.view.Load())
+	t.expect(a, why, p.row, v)
 	e.mu.Lock()
 	e.waiting.n++
 	e.waiting.since += t.sent
