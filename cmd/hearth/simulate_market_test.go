@@ -6,10 +6,14 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json"
+
+	"myip.co.kr/hearth/internal/config"
 )
 
 // trade runs hearth simulate.
@@ -159,5 +163,22 @@ func TestSimulateMarket(t *testing.T) {
 				t.Errorf("%d %s %s", code, out, errs)
 			}
 		})
+	}
+}
+
+// The defaults that --help tells are those of a configuration.
+func TestSimulate_Defaults(t *testing.T) {
+	typ := reflect.TypeFor[config.Routing]()
+	premium, _ := typ.FieldByName("MaxPremium")
+	kappa, _ := typ.FieldByName("Kappa")
+	part, err := strconv.ParseFloat(strings.TrimSuffix(premium.Tag.Get("default"), "%"), 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := reflect.TypeFor[simulateMarketCmd]()
+	for name, want := range map[string]string{"MaxPremium": fmt.Sprintf("(default: %g; 0 is none)", part/100), "Kappa": fmt.Sprintf("(default: %s, and", kappa.Tag.Get("default"))} {
+		if f, ok := cmd.FieldByName(name); !ok || !strings.Contains(f.Tag.Get("help"), want) {
+			t.Errorf("%s: %s; want %s", name, f.Tag.Get("help"), want)
+		}
 	}
 }

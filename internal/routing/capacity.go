@@ -47,9 +47,22 @@ func (l *limit) at(now, rate, cycle float64) float64 {
 	if l.Max == 0 {
 		return math.Inf(1)
 	}
-	tau := max(now-l.Last, 0) / min(max(cycleRequests/max(rate, 1e-9), cycleMin), cycle)
-	c := l.Max * growth(tau)
-	return max(min(c, overPeak*l.peak(now)+1), 1)
+	tau := l.cycles(now, rate, cycle)
+	return max(min(l.Max*growth(tau), overPeak*l.peak(now)+1), 1)
+}
+
+// mixed is the cap of an endpoint that would get more requests than it gets. It is bounded by what was under way as well,
+// for what it would take beyond that nobody knows, but more loosely.
+func (l *limit) mixed(now, rate, cycle float64) float64 {
+	if l.Max == 0 {
+		return math.Inf(1)
+	}
+	return max(min(l.Max*growth(l.cycles(now, rate, cycle)), mixOverPeak*l.peak(now)+mixMore), 1)
+}
+
+// cycles is how many of its cycles have passed since the last 429.
+func (l *limit) cycles(now, rate, cycle float64) float64 {
+	return max(now-l.Last, 0) / min(max(cycleRequests/max(rate, 1e-9), cycleMin), cycle)
 }
 
 // whole is a cap in requests, which are whole. A tenth less than four is four again after a seventh of a cycle, and of two at

@@ -52,6 +52,23 @@ func TestLimit(t *testing.T) {
 			t.Errorf("long after: %v", got)
 		}
 	})
+	t.Run("if price alone decided, more than that would be known to have room", func(t *testing.T) {
+		l := new(limit)
+		if got := l.mixed(1, rate, cycleMax); !math.IsInf(got, 1) {
+			t.Error(got)
+		}
+		l.accepted(0, 10)
+		l.refused(1, 30, math.Inf(1), 0, 0.5)
+		for at, want := range map[float64]float64{1: 17, 900: 10*1.5*math.Exp2(-1) + 2, 1e6: 2} {
+			if got := l.mixed(at, rate, cycleMax); !near(got, want, 0.05) {
+				t.Errorf("at %v: %v, want %v", at, got, want)
+			}
+		}
+		l.accepted(2, 100)
+		if got := l.mixed(2, rate, cycleMax); !near(got, 27, 0.1) {
+			t.Errorf("what it takes still bounds it: %v", got)
+		}
+	})
 	t.Run("a small endpoint is not probed with twice of what it takes", func(t *testing.T) {
 		l := new(limit)
 		l.accepted(0, 3)

@@ -15,8 +15,10 @@ type mixedIn struct {
 }
 
 const (
-	mixRest = 30.0     // seconds for which who has refused somebody is left alone
-	mixSalt = 0x6d6978 // so that the mix does not draw what the router has drawn
+	mixRest     = 30.0     // seconds for which who has refused somebody is left alone
+	mixOverPeak = 1.5      // times what was under way lately, and
+	mixMore     = 2.0      // requests: an endpoint is taken to have no more room than that
+	mixSalt     = 0x6d6978 // so that the mix does not draw what the router has drawn
 )
 
 // lot is what a request would cost at an endpoint.
@@ -42,7 +44,7 @@ func (m *priceMix) send(lots []lot, v *view, now, drawn float64) (price float64,
 			continue
 		}
 		switch {
-		case math.IsInf(r.cap, 1):
+		case math.IsInf(r.mixCap, 1):
 			e.flight = 0 // whatever it is, there is room
 		case e.flight > 0:
 			e.flight *= math.Exp(-max(now-e.at, 0) / max(r.slowTTFT+v.out*r.slowDecode, 1e-3))
@@ -69,7 +71,7 @@ func (m *priceMix) place(lots []lot, v *view, now, drawn float64) {
 		if e.rests(now) {
 			continue
 		}
-		full := e.flight+1 > v.rows[l.row].cap
+		full := e.flight+1 > v.rows[l.row].mixCap
 		if drawn -= l.weight; drawn < 0 && !found {
 			if found = true; full {
 				e.until = now + mixRest

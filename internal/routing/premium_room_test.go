@@ -9,7 +9,7 @@ import (
 // Of two that cost 1 and 2, and take 10 s for an answer, the first takes two requests at once.
 func TestPremium_Full(t *testing.T) {
 	var m priceMix
-	v := &view{rows: []row{{cap: 2, levels: levels{slowTTFT: 10}}, {cap: 100, levels: levels{slowTTFT: 10}}}}
+	v := &view{rows: []row{{mixCap: 2, levels: levels{slowTTFT: 10}}, {mixCap: 100, levels: levels{slowTTFT: 10}}}}
 	lots := []lot{{row: 0, price: 1}, {row: 1, price: 2}}
 	both := (1 + 2.0/4) / 1.25
 	for i, c := range []struct {
@@ -29,7 +29,7 @@ func TestPremium_Full(t *testing.T) {
 			t.Errorf("%d: price %v, under way %v and %v; want %+v (%v)", i, price, m[0].flight, m[1].flight, c, ok)
 		}
 	}
-	v.rows[1].cap = math.Inf(1)
+	v.rows[1].mixCap = math.Inf(1)
 	for range 9 {
 		if m.send(lots, v, 30, 0.99); m[1].flight > 1 {
 			t.Errorf("%v are counted where there is always room", m[1].flight)
@@ -43,7 +43,7 @@ func TestPremium_Full(t *testing.T) {
 		t.Error("a clock that was set back keeps all of them out")
 	}
 	// Where the cheapest is full too, who is refused goes to the cheapest with room.
-	m, v.rows = nil, []row{{cap: 0.5}, {cap: 0.5}, {cap: 1}, {cap: 1}}
+	m, v.rows = nil, []row{{mixCap: 0.5}, {mixCap: 0.5}, {mixCap: 1}, {mixCap: 1}}
 	m.send([]lot{{row: 0, price: 1}, {row: 1, price: 1}, {row: 2, price: 3}, {row: 3, price: 2}}, v, 0, 0)
 	if m[0].flight+m[1].flight+m[2].flight != 0 || m[3].flight != 1 || m[0].until != mixRest || m[1].until != 0 {
 		t.Errorf("%+v", m)
@@ -58,7 +58,7 @@ func TestPremium_OwnLoad(t *testing.T) {
 		b.Begin(&a, 0, Share, b.now)
 	}
 	b.pass(time.Minute)
-	b.edit(func(v *view) { v.rows[0].cap, v.rows[0].perCap = 10, 0.1 })
+	b.edit(func(v *view) { v.rows[0].mixCap = 10 })
 	before := b.markets[0].model.premium.Paid
 	try := b.Begin(&a, 1, Share, b.now)
 	after := b.markets[0].model.premium.Paid

@@ -35,6 +35,7 @@ type row struct {
 	knee, perQueued  float64 // requests served at once (infinite if not known), seconds per request beyond
 	cap              float64 // requests under way; infinite if none is known
 	perCap           float64 // one over it
+	mixCap           float64 // what it would be if requests went by price alone
 	fail0, fail1     float64 // cost of failed tries: fail0 + kappa·fail1
 	tries            float64 // per good answer
 	bad              float64 // rate of broken tool calls
@@ -183,6 +184,7 @@ func (r *row) fill(k *market, i int, at float64, typ typical, overdue float64) {
 	}
 	r.better = e.Better > 0 && at-e.Better < betterFor
 	r.cap = whole(e.Limit.at(at, e.perSecond(), longest(k.kappa)))
+	r.mixCap = whole(e.Limit.mixed(at, e.perSecond(), longest(k.kappa)))
 	r.perCap = 1 / r.cap
 	r.errors, r.limits = e.errorRate(suspects(overdue, r.slowTTFT)), e.limitRate()
 	e.Tools.fade(at, halfLong)
