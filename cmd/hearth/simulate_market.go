@@ -24,7 +24,7 @@ type simulateMarketCmd struct {
 	Policy     []string `placeholder:"POLICY" help:"Policies to play, separated by commas (default: routing-cost,inverse-square,price-cooldown)."`
 	Seed       []uint64 `placeholder:"N" help:"Seeds to play with, separated by commas (default: 1,2,3)."`
 	Kappa      *float64 `placeholder:"X" help:"Value of time of routing-cost in every comparison, 0 = price and failures alone count (default: 1.5, and 0.1 against price-cooldown)."`
-	MaxPremium *float64 `placeholder:"PART" help:"Ceiling of routing-cost over the mix by price alone, as 0.05 (default: 0.08; 0 is none)."`
+	MaxPremium *float64 `placeholder:"PART" help:"Ceiling of routing-cost over the mix by price alone, as 0.05 (default: 0.05; 0 is none)."`
 	JSON       bool     `name:"json" xor:"form" help:"Print JSON."`
 	Markdown   bool     `xor:"form" help:"Print tables in Markdown."`
 	HTML       string   `name:"html" placeholder:"FILE" help:"Write a page with charts into FILE."`

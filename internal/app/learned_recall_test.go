@@ -24,14 +24,14 @@ func TestRoutingOptions(t *testing.T) {
 		text string
 		want routing.Options
 	}{
-		{models, routing.Options{Kappa: 1.5, MaxPremium: 0.08, TimeValue: 0.36, Explore: 0.03, Kappas: map[string]float64{}, MaxPremiums: map[string]float64{}}},
+		{models, routing.Options{Kappa: 1.5, MaxPremium: 0.05, TimeValue: 0.36, Explore: 0.03, Kappas: map[string]float64{}, MaxPremiums: map[string]float64{}}},
 		{
 			models + "routing: {kappa: 0.5, max_premium: 0%, time_value: 2.5, explore: 0%}\nmodels: [{id: a/b, kappa: 0.2, max_premium: 0%}]\n",
 			routing.Options{Kappa: 0.5, MaxPremium: -1, TimeValue: 2.5, Explore: -1, Kappas: map[string]float64{"a/b": 0.2}, MaxPremiums: map[string]float64{"a/b": -1}},
 		},
 		{
 			models + "routing: {explore: 5%}\nmodels: [{id: a/b, max_premium: 9%}]\n",
-			routing.Options{Kappa: 1.5, MaxPremium: 0.08, TimeValue: 0.36, Explore: 0.05, Kappas: map[string]float64{}, MaxPremiums: map[string]float64{"a/b": 0.09}},
+			routing.Options{Kappa: 1.5, MaxPremium: 0.05, TimeValue: 0.36, Explore: 0.05, Kappas: map[string]float64{}, MaxPremiums: map[string]float64{"a/b": 0.09}},
 		},
 	} {
 		cfg, err := config.Parse(filepath.Join(t.TempDir(), "hearth.yaml"), []byte(c.text), nil, nil)

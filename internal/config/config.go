@@ -248,7 +248,7 @@ type Routing struct {
 	Kappa decimal.Decimal `yaml:"kappa" default:"1.5" min:"0.001" max:"100" example:"2"`
 	// MaxPremium bounds what the requests of a model may cost over a mix of its endpoints by price alone; 0% is no bound.
 	// Requests of keys with a kappa of their own are not bound by it.
-	MaxPremium Margin `yaml:"max_premium" default:"8%" min:"0%" max:"10000%" example:"10%"`
+	MaxPremium Margin `yaml:"max_premium" default:"5%" min:"0%" max:"10000%" example:"10%"`
 	// TimeValue is what an hour of waiting costs, in the billing currency, where the typical price is 0.
 	TimeValue decimal.Decimal `yaml:"time_value" default:"0.36" min:"0.000001" max:"1000000000" example:"500"`
 	// Explore is the part of a model's requests that goes to endpoints that were not tried for long, so that improvements are

@@ -3,7 +3,7 @@ package routing
 import "math"
 
 // priceMix is where a model's requests would be under way if price alone decided: each drawn by one over the square of the
-// price, among the endpoints that have refused nobody for half a minute; who would be refused goes to the cheapest with
+// price, among the endpoints that have failed and refused nobody for half a minute; who would be goes to the cheapest with
 // room. That is how OpenRouter shared traffic before it had a Routing Cost, and what max_premium is held against.
 type priceMix []mixedIn // by row
 
@@ -15,7 +15,7 @@ type mixedIn struct {
 }
 
 const (
-	mixRest     = 30.0     // seconds for which who has refused somebody is left alone
+	mixRest     = 30.0     // seconds for which who has failed or refused somebody is left alone
 	mixOverPeak = 1.5      // times what was under way lately, and
 	mixMore     = 2.0      // requests: an endpoint is taken to have no more room than that
 	mixSalt     = 0x6d6978 // so that the mix does not draw what the router has drawn
@@ -30,9 +30,9 @@ type lot struct {
 }
 
 // send is what the mix pays for a request on average, with a warm cache as often as it had sent the session's last request
-// to the same endpoint; and puts the request where it would go. drawn is from 0 to 1. It is not ok if all would be left
-// alone.
-func (m *priceMix) send(lots []lot, v *view, now, drawn float64) (price float64, ok bool) {
+// to the same endpoint; and puts the request where it would go. drawn says where, luck whether it fails there, both from 0
+// to 1. It is not ok if all would be left alone.
+func (m *priceMix) send(lots []lot, v *view, now, drawn, luck float64) (price float64, ok bool) {
 	if len(*m) != len(v.rows) {
 		*m = make(priceMix, len(v.rows))
 	}
@@ -57,12 +57,12 @@ func (m *priceMix) send(lots []lot, v *view, now, drawn float64) (price float64,
 	if !(weights > 0) || math.IsInf(weights*weights, 1) {
 		return 0, false
 	}
-	m.place(lots, v, now, drawn*weights)
+	m.place(lots, v, now, drawn*weights, luck)
 	return (sum - saved/weights) / weights, true
 }
 
 // place counts the request where it would go. drawn is from 0 to the sum of the weights.
-func (m *priceMix) place(lots []lot, v *view, now, drawn float64) {
+func (m *priceMix) place(lots []lot, v *view, now, drawn, luck float64) {
 	var to, cheapest *mixedIn
 	lowest, found := math.Inf(1), false
 	for i := range lots {
@@ -73,13 +73,13 @@ func (m *priceMix) place(lots []lot, v *view, now, drawn float64) {
 		}
 		full := e.flight+1 > v.rows[l.row].mixCap
 		if drawn -= l.weight; drawn < 0 && !found {
-			if found = true; full {
+			if found = true; full || luck < v.rows[l.row].errors {
 				e.until = now + mixRest
 			} else {
 				to = e
 			}
 		}
-		if !full && l.price < lowest {
+		if !full && !e.rests(now) && l.price < lowest {
 			cheapest, lowest = e, l.price
 		}
 	}

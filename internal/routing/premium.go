@@ -49,8 +49,9 @@ func (p *premium) move(now, most, bound float64) float64 {
 	return p.Kappa
 }
 
-// pays notes where a request of the model went, and what the mix would have paid for it. drawn is from 0 to 1.
-func (t *Try) pays(q *query, v *view, to *row, drawn float64) {
+// pays notes where a request of the model went, and what the mix would have paid for it. d says where
+// that would have sent it.
+func (t *Try) pays(q *query, v *view, to *row, d draws) {
 	var usual [tierUsual]lot
 	lots := usual[:0]
 	for i := range v.rows {
@@ -69,7 +70,7 @@ func (t *Try) pays(q *query, v *view, to *row, drawn float64) {
 	}
 	paid, m := to.price(q, q.cached(to)), t.k.model
 	m.mu.Lock()
-	if price, ok := t.k.mix.send(lots, v, t.sent, drawn); ok {
+	if price, ok := t.k.mix.send(lots, v, t.sent, d.next(), d.next()); ok {
 		m.premium.Paid.add(t.sent, premiumHalf, price, paid)
 	}
 	m.mu.Unlock()

@@ -24,29 +24,47 @@ func TestPremium_Full(t *testing.T) {
 		{29.9, 0, 2, 2, 2*math.Exp(-2.99) + math.Exp(-2.89) + 1},
 		{30, 0, both, 2*math.Exp(-3) + 1, 2*math.Exp(-3) + math.Exp(-2.9) + math.Exp(-0.01)},
 	} {
-		price, ok := m.send(lots, v, c.now, c.drawn)
+		price, ok := m.send(lots, v, c.now, c.drawn, 1)
 		if !ok || !near(price, c.price, 1e-9) || !near(m[0].flight, c.first, 1e-9) || !near(m[1].flight, c.second, 1e-9) {
 			t.Errorf("%d: price %v, under way %v and %v; want %+v (%v)", i, price, m[0].flight, m[1].flight, c, ok)
 		}
 	}
 	v.rows[1].mixCap = math.Inf(1)
 	for range 9 {
-		if m.send(lots, v, 30, 0.99); m[1].flight > 1 {
+		if m.send(lots, v, 30, 0.99, 1); m[1].flight > 1 {
 			t.Errorf("%v are counted where there is always room", m[1].flight)
 		}
 	}
 	m[0].until, m[1].until = 60, 60
-	if price, ok := m.send(lots, v, 31, 0); ok {
+	if price, ok := m.send(lots, v, 31, 0, 1); ok {
 		t.Errorf("all are left alone, and yet there is a price of %v", price)
 	}
-	if _, ok := m.send(lots, v, 1, 0); !ok {
+	if _, ok := m.send(lots, v, 1, 0, 1); !ok {
 		t.Error("a clock that was set back keeps all of them out")
 	}
 	// Where the cheapest is full too, who is refused goes to the cheapest with room.
 	m, v.rows = nil, []row{{mixCap: 0.5}, {mixCap: 0.5}, {mixCap: 1}, {mixCap: 1}}
-	m.send([]lot{{row: 0, price: 1}, {row: 1, price: 1}, {row: 2, price: 3}, {row: 3, price: 2}}, v, 0, 0)
+	m.send([]lot{{row: 0, price: 1}, {row: 1, price: 1}, {row: 2, price: 3}, {row: 3, price: 2}}, v, 0, 0, 1)
 	if m[0].flight+m[1].flight+m[2].flight != 0 || m[3].flight != 1 || m[0].until != mixRest || m[1].until != 0 {
 		t.Errorf("%+v", m)
+	}
+}
+
+// Who would fail is left alone like who would refuse: as often as tries fail there. The request goes to the cheapest other.
+func TestPremium_Failing(t *testing.T) {
+	v := &view{rows: []row{{mixCap: 9, errors: 0.2}, {mixCap: 9}, {mixCap: 9}}}
+	lots := []lot{{row: 0, price: 1}, {row: 1, price: 3}, {row: 2, price: 2}}
+	for luck, want := range map[float64][4]float64{0.21: {1, 0, 0, 0}, 0.19: {0, 0, 1, 50 + mixRest}} {
+		var m priceMix
+		m.send(lots, v, 50, 0, luck)
+		if got := [...]float64{m[0].flight, m[1].flight, m[2].flight, m[0].until}; got != want {
+			t.Errorf("luck %v: %v, want %v", luck, got, want)
+		}
+	}
+	var m priceMix
+	m.send(lots[:1], v, 50, 0, 0)
+	if m[0].flight != 0 || m[0].until == 0 {
+		t.Errorf("%+v: it has failed, and there is no other", m)
 	}
 }
 

@@ -19,7 +19,7 @@ type Options struct {
 	// Kappas are those of single models, by their ids.
 	Kappas map[string]float64
 	// MaxPremium bounds what the requests of a model cost over a mix of its endpoints by price alone, as a part of that:
-	// 0.05 = five per cent. The value of time gives way to it, but for requests with one of their own. 0 = 0.08, negative =
+	// 0.05 = five per cent. The value of time gives way to it, but for requests with one of their own. 0 = 0.05, negative =
 	// no bound.
 	MaxPremium float64
 	// MaxPremiums are those of single models, by their ids.
@@ -34,7 +34,7 @@ type Options struct {
 const (
 	defaultKappa     = 1.5
 	kappaMost        = 100.0
-	defaultPremium   = 0.08
+	defaultPremium   = 0.05
 	defaultTimeValue = 0.36
 	defaultExplore   = 0.03
 )

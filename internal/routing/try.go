@@ -96,8 +96,7 @@ func (t *Try) expect(a *Ask, why Reason, place int, v *view) {
 		t.waits = t.usual
 	}
 	if t.k.bound > 0 && why != Retry && a.Kappa == 0 {
-		d := draws(a.Draw ^ mixSalt)
-		t.pays(&s.q, v, row, d.next())
+		t.pays(&s.q, v, row, draws(a.Draw^mixSalt))
 	}
 }
 
