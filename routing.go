@@ -37,6 +37,7 @@ type RoutedTerms struct {
 	Decode   float64 `json:"decode,omitzero"`        // for the rest of the answer
 	Failed   float64 `json:"failed_tries,omitzero"`  // failed tries and rate limits
 	Quality  float64 `json:"quality,omitzero"`       // broken tool calls
+	Later    float64 `json:"later_turns,omitzero"`   // 0 or less: what its cache is expected to save in the later turns of a conversation, where this request opens one
 	Total    float64 `json:"total,omitzero"`         // what the tier is ordered by
 	TTFT     float64 `json:"ttft_seconds,omitzero"`  // as expected
 	Rest     float64 `json:"rest_seconds,omitzero"`  // from there to the end of the answer
@@ -86,6 +87,7 @@ func (t *RoutedTerms) AppendFigures(b []byte) []byte {
 	b = appendMember(b, `,"decode":`, t.Decode)
 	b = appendMember(b, `,"failed_tries":`, t.Failed)
 	b = appendMember(b, `,"quality":`, t.Quality)
+	b = appendMember(b, `,"later_turns":`, t.Later)
 	b = appendMember(b, `,"total":`, t.Total)
 	b = appendMember(b, `,"ttft_seconds":`, t.TTFT)
 	b = appendMember(b, `,"rest_seconds":`, t.Rest)

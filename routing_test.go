@@ -51,7 +51,7 @@ func drawTerms(t *rapid.T) hearth.RoutedTerms {
 	f := func(name string) float64 { return anyFigure().Draw(t, name) }
 	return hearth.RoutedTerms{
 		Endpoint: "e", Share: f("share"), Price: f("price"), Wait: f("wait"), Decode: f("decode"), Failed: f("failed"), Quality: f("quality"),
-		Total: f("total"), TTFT: f("ttft"), Rest: f("rest"), Cached: f("cached"), Tries: f("tries"), InFlight: rapid.Int().Draw(t, "in flight"),
+		Later: f("later"), Total: f("total"), TTFT: f("ttft"), Rest: f("rest"), Cached: f("cached"), Tries: f("tries"), InFlight: rapid.Int().Draw(t, "in flight"),
 		Cap: f("cap"), Knee: f("knee"), Errors: f("errors"), Limits: f("limits"), BadTools: f("bad tools"),
 		Fixed: f("fixed"), Ramp: f("ramp"), Explored: f("explored"), List: f("list"), OtherPrice: f("other price"), OtherTTFT: f("other ttft"), Queue: f("queue"),
 	}
@@ -59,7 +59,7 @@ func drawTerms(t *rapid.T) hearth.RoutedTerms {
 
 // rounded is t as a record holds it.
 func rounded(t hearth.RoutedTerms) hearth.RoutedTerms {
-	for _, x := range []*float64{&t.Share, &t.Price, &t.Wait, &t.Decode, &t.Failed, &t.Quality, &t.Total, &t.TTFT, &t.Rest, &t.Cached, &t.Tries,
+	for _, x := range []*float64{&t.Share, &t.Price, &t.Wait, &t.Decode, &t.Failed, &t.Quality, &t.Later, &t.Total, &t.TTFT, &t.Rest, &t.Cached, &t.Tries,
 		&t.Cap, &t.Knee, &t.Errors, &t.Limits, &t.BadTools, &t.Fixed, &t.Ramp, &t.Explored, &t.List, &t.OtherPrice, &t.OtherTTFT, &t.Queue} {
 		*x = hearth.Figure(*x)
 	}
