@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "rewrite golden files")
 var estimates = regexp.MustCompile(`(estimated? (?:at|is)|lowered to|prompt estimate:|"estimate_tokens":|"prompt_tokens":|"expected":|"(?:max|completion)_tokens":) ?[0-9.]+`)
 
 // costs are what routing by cost is made of, masked likewise: the router has tests of its own. What they say is the order.
-var costs = regexp.MustCompile(`("(?:share|price|wait|decode|failed_tries|quality|total|ttft_seconds|rest_seconds|cached_tokens|tries|error_rate|rate_429|bad_tool_rate)":) [0-9.e-]+|[0-9.]+ %  +`)
+var costs = regexp.MustCompile(`("(?:share|price|wait|decode|failed_tries|quality|later_turns|total|ttft_seconds|rest_seconds|cached_tokens|tries|error_rate|rate_429|bad_tool_rate)":) [0-9.e-]+|[0-9.]+ %  +`)
 
 // TestExplain_Golden holds every testdata/explain/*.txtar to the letter: the request, what its table says ("want") and,
 // where that file is there, the JSON ("want.json"). The configuration is the archive's own hearth.yaml, or seed.yaml for
@@ -125,20 +125,27 @@ func explainText(t *testing.T, cfg string, request []byte, asJSON bool) string {
 // TestExplanation_Terms: what an order follows from is shown as soon as there is a measurement behind it.
 func TestExplanation_Terms(t *testing.T) {
 	const at = `{"model":"a/b","endpoint":"%s:a/b","priority":50,"reason":"share","share":%s,"cost":{"prompt":"1","completion":"2","currency":"KRW","expected":0.5},"routing":{"price":0.25,"wait":0.125,"decode":0.0625,` +
-		`"failed_tries":0.01,"quality":0,"total":0.4475,"ttft_seconds":1.5,"rest_seconds":3,"in_flight":2,"cap":8,"error_rate":0.02,"rate_429":0.001,"state":"closed","flagged":false,"new":%s}}`
+		`"failed_tries":0.01,"quality":0,"later_turns":%s,"total":0.4475,"ttft_seconds":1.5,"rest_seconds":3,"in_flight":2,"cap":8,"error_rate":0.02,"rate_429":0.001,"state":"closed","flagged":false,"new":%s}}`
 	own := `{"model":"a/b","endpoint":"local-gpu/g:a/b","reason":"priority","share":null,"cost":{"prompt":"1","completion":"2","currency":"KRW","expected":0.5}}`
-	for _, c := range []struct{ name, first, second, want string }{
-		{"one of two is measured", "false", "true", `
+	for _, c := range []struct{ name, first, later, second, want string }{
+		{"one of two is measured", "false", "0", "true", `
 routing cost of an answer:
 ENDPOINT   SHARE  PRICE  WAIT   DECODE  FAILED  QUALITY  TOTAL KRW  FIRST TOKEN  REST  IN FLIGHT  ERRORS  429    STATE
 acme:a/b   75 %   0.25   0.125  0.0625  0.01    0        0.448      1.5 s        3 s   2 of 8     2 %     0.1 %  closed
 cheap:a/b  25 %   0.25   0.125  0.0625  0.01    0        0.448      1.5 s        3 s   2 of 8     2 %     0.1 %  closed, not measured
 
 `},
-		{"nothing is measured", "true", "true", ""},
+		{"it opens a conversation", "false", "-0.0125", "false", `
+routing cost of an answer:
+ENDPOINT   SHARE  PRICE  WAIT   DECODE  FAILED  QUALITY  LATER    TOTAL KRW  FIRST TOKEN  REST  IN FLIGHT  ERRORS  429    STATE
+acme:a/b   75 %   0.25   0.125  0.0625  0.01    0        -0.0125  0.448      1.5 s        3 s   2 of 8     2 %     0.1 %  closed
+cheap:a/b  25 %   0.25   0.125  0.0625  0.01    0        0        0.448      1.5 s        3 s   2 of 8     2 %     0.1 %  closed
+
+`},
+		{"nothing is measured", "true", "-0.0125", "true", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b := `{"data":{"candidates":[` + own + "," + fmt.Sprintf(at, "acme", "0.75", c.first) + "," + fmt.Sprintf(at, "cheap", "0.25", c.second) + `]}}`
+			b := `{"data":{"candidates":[` + own + "," + fmt.Sprintf(at, "acme", "0.75", c.later, c.first) + "," + fmt.Sprintf(at, "cheap", "0.25", "0", c.second) + `]}}`
 			var x explanation
 			if err := json.Unmarshal([]byte(b), &x); err != nil {
 				t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -23,7 +24,8 @@ type recordsShowCmd struct {
 func (recordsShowCmd) Help() string {
 	return `Reads the database; a gateway may be running on it. The table of each tier of external endpoints that was ordered by routing
 cost has the expected figures that it was ordered by: amounts per good answer in the billing currency, SHARE how likely the endpoint
-was to be the first, and FAILED and QUALITY what failed tries and broken tool calls cost on top.`
+was to be the first, and FAILED and QUALITY what failed tries and broken tool calls cost on top. LATER, where the request opened a conversation, is what the
+endpoint's cache was expected to save in its later turns.`
 }
 
 // Run shows the record.
@@ -104,13 +106,22 @@ func showTier(w io.Writer, r *hearth.Routed, currency string) error {
 // showTerms shows what the places of candidates follow from.
 func showTerms(w io.Writer, cs []hearth.RoutedTerms, currency string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "ENDPOINT\tSHARE\tPRICE\tWAIT\tDECODE\tFAILED\tQUALITY\tTOTAL %s\tFIRST TOKEN\tREST\tIN FLIGHT\tERRORS\t429\tSTATE\n", currency)
+	later := ""
+	opens := slices.ContainsFunc(cs, func(c hearth.RoutedTerms) bool { return c.Later != 0 })
+	if opens {
+		later = "\tLATER"
+	}
+	fmt.Fprintf(t, "ENDPOINT\tSHARE\tPRICE\tWAIT\tDECODE\tFAILED\tQUALITY%s\tTOTAL %s\tFIRST TOKEN\tREST\tIN FLIGHT\tERRORS\t429\tSTATE\n", later, currency)
 	for i := range cs {
 		c := &cs[i]
 		cells := []string{c.Endpoint, portion(c.Share)}
-		for _, x := range []float64{c.Price, c.Wait, c.Decode, c.Failed, c.Quality, c.Total} {
+		for _, x := range []float64{c.Price, c.Wait, c.Decode, c.Failed, c.Quality} {
 			cells = append(cells, significant(x))
 		}
+		if opens {
+			cells = append(cells, significant(c.Later))
+		}
+		cells = append(cells, significant(c.Total))
 		flight := strconv.Itoa(c.InFlight)
 		if c.Cap > 0 {
 			flight += " of " + significant(c.Cap)

@@ -18,7 +18,7 @@ func TestShow(t *testing.T) {
 		{Model: "a/b", Slug: "local-gpu", Endpoint: "local-gpu/gpu-1:a/b", Skip: hearth.SkipLoading}}, g.Attempts...)
 	g.Notes = []string{"top_k ignored"}
 	terms := []hearth.RoutedTerms{
-		{Endpoint: "cheap:a/b", Share: .75, Price: .0812, Wait: .1, Decode: .2, Failed: .001, Total: .3822, TTFT: 1.2, Rest: 3.4, InFlight: 3, Cap: 12.5, Errors: .02, Limits: .003, State: "closed"},
+		{Endpoint: "cheap:a/b", Share: .75, Price: .0812, Wait: .1, Decode: .2, Failed: .001, Later: -.0822, Total: .3, TTFT: 1.2, Rest: 3.4, InFlight: 3, Cap: 12.5, Errors: .02, Limits: .003, State: "closed"},
 		{Endpoint: "acme:a/b", Share: .25, Price: .1, Wait: .1, Decode: .2, Quality: .01, Total: .41, TTFT: 1.1, Rest: 3, State: "half_open", Flagged: true, New: true},
 	}
 	g.Routing = []hearth.Routed{
@@ -44,9 +44,9 @@ local-gpu/gpu-1:a/b  slot_loading  -       -
 acme:a/b             200           -       -
 
 a/b, priority 50: cheap:a/b is the first, reason share, share 75 %; value of time 0.85, snapshot 7
-ENDPOINT   SHARE  PRICE   WAIT  DECODE  FAILED  QUALITY  TOTAL KRW  FIRST TOKEN  REST   IN FLIGHT  ERRORS  429    STATE
-cheap:a/b  75 %   0.0812  0.1   0.2     0.001   0        0.382      1.2 s        3.4 s  3 of 12.5  2 %     0.3 %  closed
-acme:a/b   25 %   0.1     0.1   0.2     0       0.01     0.41       1.1 s        3 s    0          0 %     0 %    half_open, flagged, not measured
+ENDPOINT   SHARE  PRICE   WAIT  DECODE  FAILED  QUALITY  LATER    TOTAL KRW  FIRST TOKEN  REST   IN FLIGHT  ERRORS  429    STATE
+cheap:a/b  75 %   0.0812  0.1   0.2     0.001   0        -0.0822  0.3        1.2 s        3.4 s  3 of 12.5  2 %     0.3 %  closed
+acme:a/b   25 %   0.1     0.1   0.2     0       0.01     0        0.41       1.1 s        3 s    0          0 %     0 %    half_open, flagged, not measured
 
 a/b, priority 50: acme:a/b is the first, reason retry, share 100 %; value of time 0.85, snapshot 8
 `

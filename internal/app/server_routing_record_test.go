@@ -31,7 +31,7 @@ func TestServer_RoutingRecord(t *testing.T) {
 		c := c.(map[string]any)
 		sum += c["share"].(float64)
 		terms := c["routing"].(map[string]any)
-		total := terms["price"].(float64) + terms["wait"].(float64) + terms["decode"].(float64) + terms["failed_tries"].(float64) + terms["quality"].(float64)
+		total := terms["price"].(float64) + terms["wait"].(float64) + terms["decode"].(float64) + terms["failed_tries"].(float64) + terms["quality"].(float64) + terms["later_turns"].(float64)
 		if terms["price"].(float64) <= 0 || math.Abs(total-terms["total"].(float64)) > total/500 || terms["state"] != "closed" {
 			t.Errorf("terms %v", c)
 		}

@@ -269,6 +269,9 @@ func checkTier(t *hearth.Routed) error {
 				return fmt.Errorf(".candidates[%d].%s%w", i, f.name, err)
 			}
 		}
+		if !(c.Later <= 0 && c.Later >= -maxFigure) {
+			return fmt.Errorf(".candidates[%d].later_turns: %g is not from -%g to 0", i, c.Later, maxFigure)
+		}
 	}
 	if !found {
 		return fmt.Errorf(".candidates: the endpoint in the first place is not among them")

@@ -70,7 +70,7 @@ func (w *world) explained(t *testing.T, id, body, session string) (want hearth.R
 
 // rounded are the terms as a record holds them.
 func rounded(t hearth.RoutedTerms) hearth.RoutedTerms {
-	for _, x := range []*float64{&t.Share, &t.Price, &t.Wait, &t.Decode, &t.Failed, &t.Quality, &t.Total, &t.TTFT, &t.Rest, &t.Cached, &t.Tries,
+	for _, x := range []*float64{&t.Share, &t.Price, &t.Wait, &t.Decode, &t.Failed, &t.Quality, &t.Later, &t.Total, &t.TTFT, &t.Rest, &t.Cached, &t.Tries,
 		&t.Cap, &t.Knee, &t.Errors, &t.Limits, &t.BadTools, &t.Fixed, &t.Ramp, &t.Explored, &t.List, &t.OtherPrice, &t.OtherTTFT, &t.Queue} {
 		*x = hearth.Figure(*x)
 	}

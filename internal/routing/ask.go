@@ -57,6 +57,7 @@ type Cost struct {
 	Decode  float64 // the wait for the rest of the answer
 	Failed  float64 // failed tries and rate limits
 	Quality float64 // broken tool calls
+	Later   float64 // 0 or less: what its cache is expected to save in the later turns of a conversation, where this request opens one
 	R       float64 // the sum; doubled while the endpoint is flagged for a quality that the request needs
 }
 

@@ -104,6 +104,7 @@ func (r *Router) pick(a *Ask, tier []hearth.Candidate, s *scene, now time.Time) 
 		s.more = make([]option, s.n)
 	}
 	r.ask(a, k, s)
+	s.q.opens = a.Session != 0 && s.q.warm == nil
 	r.weigh(tier, k, s, a.Retry)
 	o, why, p := s.choose(a, draws(a.Draw^k.salt^uint64(tier[0].Endpoint.Priority)))
 	return Decision{Place: int(o.at), Endpoint: tier[o.at].Endpoint.Index, Reason: why, Share: p, Kappa: s.q.kappa, Snapshot: s.v.number}

@@ -20,6 +20,7 @@ type query struct {
 	special         bool    // there are images, or the prefix is a mean
 	warm            *end    // where the session's cache is, nil = nowhere
 	prefix          float64 // tokens that it may hold
+	opens           bool    // it opens a conversation: later turns will find its cache where it goes
 	trust           float64 // how likely it is still there, 0 to 1; -1 = prefix is a mean over all requests
 }
 
@@ -86,16 +87,20 @@ func (v *view) cost(t *terms, r *row, q *query, n float64) {
 	}
 	rest := q.out * r.decode * slower
 	second := q.kappa * v.lambda
-	wait, decode, failed, quality := second*firstWeight*ttft, second*rest, r.fail0+q.kappa*r.fail1, 0.0
+	wait, decode, failed, quality, later := second*firstWeight*ttft, second*rest, r.fail0+q.kappa*r.fail1, 0.0, 0.0
 	all := price + wait + decode
 	if q.tools {
 		quality = r.bad * (all + v.unit*(1+q.kappa))
 	}
 	all += failed + quality
+	if q.opens && r.keeps > 0 {
+		later = -all * r.keeps
+		all += later
+	}
 	if r.flagged(q) {
 		all *= flagFactor
 	}
-	t.Price, t.Wait, t.Decode, t.Failed, t.Quality, t.R = price, wait, decode, failed, quality, all // one by one: no copy
+	t.Price, t.Wait, t.Decode, t.Failed, t.Quality, t.Later, t.R = price, wait, decode, failed, quality, later, all // one by one: no copy
 	t.cached, t.ttft, t.rest = cached, ttft, rest
 }
 

@@ -7,6 +7,9 @@ type means struct {
 	In     float64 `json:"in,omitzero"`     // prompt tokens as upstreams count them
 	Guess  float64 `json:"guess,omitzero"`  // the same prompts as they were estimated
 	Prefix float64 `json:"prefix,omitzero"` // of In, what a warm cache could hold
+	Ons    float64 `json:"ons,omitzero"`    // requests that came to where their session's cache was: those of Prefix
+	Went   float64 `json:"went,omitzero"`   // requests that went on with a conversation, wherever they came to
+	Opened float64 `json:"opened,omitzero"` // requests that may have opened one: their session was not known
 	Outs   float64 `json:"outs,omitzero"`   // answers whose length is known
 	Out    float64 `json:"out,omitzero"`    // their tokens
 }
@@ -22,6 +25,7 @@ func (m *means) fade(now float64) {
 	f := fading(&m.At, now, halfLong)
 	g := left(f, m.N, meanKeep)
 	m.N, m.In, m.Guess, m.Prefix = m.N*g, m.In*g, m.Guess*g, m.Prefix*g
+	m.Ons, m.Went, m.Opened = m.Ons*g, m.Went*g, m.Opened*g
 	g = left(f, m.Outs, meanKeep)
 	m.Outs, m.Out = m.Outs*g, m.Out*g
 }
@@ -33,7 +37,10 @@ func (m *means) add(now, in, guess, prefix, out float64) {
 		m.N++
 		m.In += in
 		m.Guess += guess
-		m.Prefix += min(prefix, in)
+		if prefix > 0 {
+			m.Prefix += min(prefix, in)
+			m.Ons++
+		}
 	}
 	if out > 0 {
 		m.Outs++
@@ -60,6 +67,7 @@ func (m *model) condense(at float64, v *view, k *market, o *Options) (mean query
 	v.in = (m.In + meanPrior*startIn) / (m.N + meanPrior)
 	v.perToken = perToken(v.in)
 	v.out = (m.Out + meanPrior*startOut) / (m.Outs + meanPrior)
+	v.later, v.prefix = m.later(), m.returning()
 	v.real = (m.In + meanPrior*startIn) / (m.Guess + meanPrior*startIn)
 	mean = query{in: v.in, out: v.out, kappa: v.kappa}
 	mean.prefix, mean.trust, mean.special = m.Prefix/max(m.N, 1), -1, true

@@ -60,7 +60,7 @@ func (r *row) list(q *query) float64 {
 // Recorded is the terms as a record keeps them. endpoint is the id.
 func (w *Terms) Recorded(endpoint string) hearth.RoutedTerms {
 	return hearth.RoutedTerms{
-		Endpoint: endpoint, Share: w.Share, Price: w.Price, Wait: w.Wait, Decode: w.Decode, Failed: w.Failed, Quality: w.Quality, Total: w.R,
+		Endpoint: endpoint, Share: w.Share, Price: w.Price, Wait: w.Wait, Decode: w.Decode, Failed: w.Failed, Quality: w.Quality, Later: w.Later, Total: w.R,
 		TTFT: w.TTFT, Rest: w.Rest, Cached: w.Cached, Tries: w.Tries, InFlight: w.InFlight, Cap: w.Cap, Knee: w.Knee, Errors: w.Errors,
 		Limits: w.Limits, BadTools: w.BadTools, Fixed: w.Fixed, Ramp: w.Ramp, Explored: w.Explored, List: w.List, OtherPrice: w.OtherPrice,
 		OtherTTFT: w.OtherTTFT, Queue: w.Queue, State: string(w.Standing), Flagged: w.Flagged, New: w.New, Warm: w.Warm, Holds: w.Holds,
@@ -200,7 +200,7 @@ func (p *remake) weigh(warm int) {
 		if c.Cap > 0 {
 			load, u = float64(c.InFlight)/c.Cap, float64(c.InFlight+1)/c.Cap
 		}
-		*o = option{r: p.total(c, i == warm), at: int32(i), class: classOf(c, u)}
+		*o = option{r: p.total(c, i == warm, warm < 0), at: int32(i), class: classOf(c, u)}
 		if o.class == flagged && spared {
 			o.class = usable
 		}
@@ -241,8 +241,9 @@ func classOf(c *hearth.RoutedTerms, load float64) class {
 	return usable
 }
 
-// total is the routing cost of a candidate at the value of time of the replay.
-func (p *remake) total(c *hearth.RoutedTerms, warm bool) float64 {
+// total is the routing cost of a candidate at the value of time of the replay. warm: the session's cache is there. opens:
+// it is nowhere, so that what was expected of later turns holds.
+func (p *remake) total(c *hearth.RoutedTerms, warm, opens bool) float64 {
 	more := 1.0
 	if p.tier.Kappa > 0 {
 		more = p.kappa / p.tier.Kappa
@@ -258,8 +259,20 @@ func (p *remake) total(c *hearth.RoutedTerms, warm bool) float64 {
 		all += c.BadTools * (all + unit*(1+p.kappa))
 	}
 	all += c.Fixed + more*(c.Failed-c.Fixed)
+	if opens {
+		all *= 1 - keepsOf(c)
+	}
 	if c.Flagged {
 		all *= flagFactor
 	}
 	return all
+}
+
+// keepsOf is what part of its cost a candidate's cache was expected to save over the conversation, see view.ahead.
+func keepsOf(c *hearth.RoutedTerms) float64 {
+	all := c.Price + c.Wait + c.Decode + c.Failed + c.Quality
+	if !(c.Later < 0 && all > 0) {
+		return 0
+	}
+	return min(-c.Later/all, 1)
 }

@@ -12,6 +12,8 @@ type view struct {
 	at       float64
 	rows     []row
 	in, out  float64 // mean tokens of a prompt and of an answer
+	later    float64 // part of the requests in conversations that go on with one
+	prefix   float64 // tokens that the cache may hold of those that go on where it is, their mean
 	perToken float64 // see the function
 	real     float64 // tokens of a prompt per token estimated
 	kappa    float64
@@ -39,6 +41,7 @@ type row struct {
 	fail0, fail1     float64 // cost of failed tries: fail0 + kappa·fail1
 	tries            float64 // per good answer
 	bad              float64 // rate of broken tool calls
+	keeps            float64 // what part of a request's cost its cache saves over a conversation, see view.ahead
 	ramp             float64 // part of its share
 	better           bool    // its last try went better than expected
 	toll             float64 // first attempts that a try for the sake of knowing is counted as
@@ -105,6 +108,7 @@ func (r *Router) refresh(k *market, now time.Time) {
 	}
 	v.limits(typ, mean)
 	v.tolls(mean, k.tests(&r.opt))
+	v.ahead(mean)
 	k.view.Store(v)
 }
 

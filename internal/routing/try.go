@@ -33,6 +33,7 @@ type Try struct {
 	session  uint64
 	explicit bool
 	stream   bool
+	goes     bool  // it goes on with a session that was known when it was sent
 	brief    bool  // one token was asked for, as probes and warm-ups do: it tells nothing of usual requests
 	probe    int64 // what this request has put into the endpoint's probe
 }
@@ -82,6 +83,7 @@ func (t *Try) expect(a *Ask, why Reason, place int, v *view) {
 	s.v, s.at = v, toNanos(t.sent)
 	t.r.ask(a, t.k, &s)
 	t.guess, t.in, t.cap = float64(max(a.In, 0)), s.q.in, row.cap
+	t.goes = s.q.warm != nil
 	if s.q.warm == t.e {
 		t.prefix = min(s.q.prefix, t.in)
 	}
@@ -259,6 +261,9 @@ func (t *Try) remember(res *Result, at float64) {
 	if m := t.k.model; !t.brief {
 		m.mu.Lock()
 		m.add(at, in, t.guess, t.prefix, out)
+		if t.session != 0 {
+			m.turn(t.goes)
+		}
 		m.mu.Unlock()
 	}
 	t.r.sessions.answered(t.session, at, t.e, in+out, out, t.explicit || res.Cached > 0)

@@ -66,6 +66,7 @@ type Routing struct {
 	Decode   float64 `json:"decode"`        // for the rest of the answer
 	Failed   float64 `json:"failed_tries"`  // failed tries and rate limits
 	Quality  float64 `json:"quality"`       // broken tool calls
+	Later    float64 `json:"later_turns"`   // 0 or less: what its cache is expected to save in the later turns of a conversation, where this request opens one
 	Total    float64 `json:"total"`         // what the tier is ordered by
 	TTFT     float64 `json:"ttft_seconds"`  // as expected
 	Rest     float64 `json:"rest_seconds"`  // from there to the end of the answer
@@ -84,7 +85,7 @@ type Routing struct {
 
 func routingOf(t *hearth.RoutedTerms) *Routing {
 	return &Routing{
-		Price: t.Price, Wait: t.Wait, Decode: t.Decode, Failed: t.Failed, Quality: t.Quality, Total: t.Total, TTFT: t.TTFT, Rest: t.Rest,
+		Price: t.Price, Wait: t.Wait, Decode: t.Decode, Failed: t.Failed, Quality: t.Quality, Later: t.Later, Total: t.Total, TTFT: t.TTFT, Rest: t.Rest,
 		Cached: t.Cached, Tries: t.Tries, InFlight: t.InFlight, Cap: t.Cap, Knee: t.Knee, Errors: t.Errors, Limits: t.Limits,
 		BadTools: t.BadTools, State: t.State, Flagged: t.Flagged, New: t.New,
 	}

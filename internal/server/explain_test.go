@@ -86,11 +86,11 @@ func TestExplain_Candidate(t *testing.T) {
 // TestExplain_Routing: every term has its own place.
 func TestExplain_Routing(t *testing.T) {
 	got := routingOf(&hearth.RoutedTerms{
-		Price: 1, Wait: 2, Decode: 3, Failed: 4, Quality: 5, Total: 6, TTFT: 7, Rest: 8, Cached: 9, Tries: 10, InFlight: 11, Cap: 12, Knee: 13,
+		Price: 1, Wait: 2, Decode: 3, Failed: 4, Quality: 5, Later: -17, Total: 6, TTFT: 7, Rest: 8, Cached: 9, Tries: 10, InFlight: 11, Cap: 12, Knee: 13,
 		Errors: .14, Limits: .15, BadTools: .16, State: "open", Flagged: true, New: true,
 	})
 	want := &Routing{
-		Price: 1, Wait: 2, Decode: 3, Failed: 4, Quality: 5, Total: 6, TTFT: 7, Rest: 8, Cached: 9, Tries: 10, InFlight: 11, Cap: 12, Knee: 13,
+		Price: 1, Wait: 2, Decode: 3, Failed: 4, Quality: 5, Later: -17, Total: 6, TTFT: 7, Rest: 8, Cached: 9, Tries: 10, InFlight: 11, Cap: 12, Knee: 13,
 		Errors: .14, Limits: .15, BadTools: .16, State: "open", Flagged: true, New: true,
 	}
 	if d := cmp.Diff(want, got); d != "" {
