@@ -20,7 +20,14 @@ func BenchmarkPick(b *testing.B) {
 		})
 	}
 	run("20 endpoints", a)
-	a.Session = 5
+	a.Session, a.Explicit = 6, true
+	z.edit(func(v *view) {
+		for i := range v.rows {
+			v.rows[i].keeps = 0.01 * float64(i)
+		}
+	})
+	run("20 endpoints, a conversation opens", a)
+	a.Session, a.Explicit = 5, false
 	z.serve(a, 3, Share, 1e9, 50)
 	a.Explicit = true
 	run("20 endpoints, in a session", a)

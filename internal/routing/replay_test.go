@@ -17,10 +17,10 @@ func stormy(t testing.TB, seed uint64) *world {
 		return fine
 	}
 	w := newWorld(t, seed,
-		&site{offer: offer{in: 1, out: 3}, ttft: 1.2, speed: 45, places: 6},
+		&site{offer: offer{in: 1, out: 3, cached: 0.1}, ttft: 1.2, speed: 45, places: 6, hit: 0.9},
 		&site{offer: offer{in: 0.9, out: 3.2}, ttft: 0.8, speed: 60, places: 5, queue: true},
 		&site{offer: offer{in: 0.7, out: 2.4}, ttft: 1.5, speed: 30, mood: errs},
-		&site{offer: offer{in: 1.1, out: 2.9}, ttft: 0.6, speed: 80, places: 3, tools: func(float64) float64 { return 0.2 }},
+		&site{offer: offer{in: 1.1, out: 2.9, cached: 0.2}, ttft: 0.6, hit: 0.8, speed: 80, places: 3, tools: func(float64) float64 { return 0.2 }},
 		&site{offer: offer{in: 1.02, out: 3}, ttft: 1, speed: 50},
 		&site{offer: offer{in: 0.5, out: 2}, ttft: 1, speed: 50, mood: func(at float64, _ *draws) mood {
 			if at > 60 && at < 120 {
@@ -69,7 +69,7 @@ func TestReplay_AsTheRouterChooses(t *testing.T) {
 				w.edit(func(v *view) { v.rows[4].ramp = 0.3 })
 			}
 			for _, tools := range []bool{false, true} {
-				for _, session := range []uint64{0, uint64(at*4)%20 + 1} {
+				for _, session := range []uint64{0, uint64(at*4)%20 + 1, 1000} {
 					a := w.bazaar.ask()
 					a.Out, a.Tools, a.Session, a.NoExplore = 0, tools, session, w.d.next() < 0.5
 					compareReplay(t, w, &a, checked)
@@ -81,7 +81,7 @@ func TestReplay_AsTheRouterChooses(t *testing.T) {
 	if checked["another endpoint to explore"] > checked["explored"]/10 {
 		t.Errorf("what is explored depends on kappa too often: %v", checked)
 	}
-	for _, what := range []string{"share", "stick", "warm", "explored", "flagged", "failed", "ramp", "crowded", "full", "cooling", "forced", "moved by kappa"} {
+	for _, what := range []string{"share", "stick", "warm", "explored", "flagged", "failed", "ramp", "later turns", "later turns, flagged", "crowded", "full", "cooling", "forced", "moved by kappa"} {
 		if checked[what] == 0 {
 			t.Errorf("the world has no %s in it: %v", what, checked)
 		}
@@ -146,7 +146,7 @@ func note(record *hearth.Routed, checked map[string]int) {
 	for i := range record.Candidates {
 		c := &record.Candidates[i]
 		for what, is := range map[string]bool{
-			"warm": c.Warm, "explored": c.Explored > 0, "flagged": c.Flagged, "failed": c.Fixed > 0, "ramp": c.Ramp > 0,
+			"warm": c.Warm, "explored": c.Explored > 0, "flagged": c.Flagged, "failed": c.Fixed > 0, "ramp": c.Ramp > 0, "later turns": c.Later < -0.01*c.Price, "later turns, flagged": c.Later < 0 && c.Flagged,
 			"crowded": c.Cap > 0 && float64(c.InFlight) > crowded*c.Cap, "full": c.Cap > 0 && float64(c.InFlight+1) > c.Cap, "cooling": c.State == string(Cooling),
 		} {
 			if is {

@@ -20,15 +20,18 @@ type site struct {
 	fails  float64                         // seconds that a failed try takes, 0 = 0.3
 	mood   func(at float64, d *draws) mood // nil = it answers
 	tools  func(at float64) float64        // part of its tool calls that are broken
+	hit    float64                         // what its cache gives of what it could
 
 	comes   float64 // it is in no chain before
 	flight  int
-	freeAt  []float64 // of a queueing site's places
-	served  []float64 // when its answers were dispatched
-	tried   []float64 // when it was tried
-	limited []float64 // when it said 429
-	failed  []float64 // when tries failed
-	broken  []float64 // when its tool calls were broken
+	freeAt  []float64          // of a queueing site's places
+	served  []float64          // when its answers were dispatched
+	tried   []float64          // when it was tried
+	limited []float64          // when it said 429
+	failed  []float64          // when tries failed
+	broken  []float64          // when its tool calls were broken
+	opened  []float64          // when conversations were to begin there
+	holds   map[uint64]float64 // tokens in its cache, by session
 }
 
 type mood uint8
@@ -51,6 +54,7 @@ type world struct {
 	tools  bool
 	bare   bool // without the cooldown after three failures
 	sticky int  // sessions, 0 = none
+	turns  int  // each arrival opens a conversation of so many requests, 0 = it is a request of its own
 
 	requests, lost int
 	wait           float64 // sum of the waits for first tokens
@@ -139,6 +143,7 @@ type request struct {
 	out   float64
 	left  []hearth.Candidate
 	first Decision
+	turn  int // of its conversation, 0 = the first
 }
 
 func (w *world) arrive() {
@@ -148,8 +153,16 @@ func (w *world) arrive() {
 	if w.sticky > 0 {
 		a.Session, a.Explicit = uint64(w.d.next()*float64(w.sticky))+1, true
 	}
+	if w.turns > 0 {
+		a.Session, a.Explicit = uint64(w.requests), true
+	}
 	a.In = int(1000 * math.Exp(0.8*w.normal()-0.32))
-	q := &request{w: w, ask: a, since: w.now, out: max(500*math.Exp(0.6*w.normal()-0.18), 1)}
+	w.send(a, 0)
+}
+
+// send lets a request walk its chain.
+func (w *world) send(a Ask, turn int) {
+	q := &request{w: w, ask: a, turn: turn, since: w.now, out: max(500*math.Exp(0.6*w.normal()-0.18), 1)}
 	q.ask.Out = 0
 	view := w.Health(w.health.View(), w.time())
 	for _, c := range w.tier(0) {
@@ -159,8 +172,21 @@ func (w *world) arrive() {
 	}
 	if len(q.left) > 0 {
 		q.first = w.Order(&q.ask, q.left, nil, w.time())
+		if s := w.sites[q.first.Endpoint]; turn == 0 {
+			s.opened = append(s.opened, w.now)
+		}
 	}
 	q.next()
+}
+
+// goesOn lets the next turn of a conversation follow after a while, with the answer and a new question behind the prompt.
+func (q *request) goesOn() {
+	if q.turn+1 >= q.w.turns {
+		return
+	}
+	a := q.w.bazaar.ask()
+	a.Session, a.Explicit, a.Tools, a.In = q.ask.Session, true, q.ask.Tools, q.ask.In+int(q.out)+100
+	q.w.at(q.w.now+10, func() { q.w.send(a, q.turn+1) })
 }
 
 // next tries the next candidate.
@@ -230,7 +256,8 @@ func (q *request) answer(s *site, t *Try, permit health.Permit, m mood) {
 	if s.places > 0 {
 		load = min(float64(s.flight)/float64(s.places), 1)
 	}
-	ttft := s.ttft * math.Exp(0.45*w.normal()-0.1) * (0.5 + 0.5*float64(q.ask.In)/1000) * (1 + 1.5*load*load*load)
+	cached := s.hit * min(s.holds[q.ask.Session], float64(q.ask.In))
+	ttft := s.ttft * math.Exp(0.45*w.normal()-0.1) * (0.5 + 0.5*(float64(q.ask.In)-cached)/1000) * (1 + 1.5*load*load*load)
 	rest := q.out / (s.speed * math.Exp(0.28*w.normal()-0.04)) * (1 + 0.8*load*load)
 	if m == crawls {
 		ttft, rest = 4*ttft, 4*rest
@@ -247,7 +274,7 @@ func (q *request) answer(s *site, t *Try, permit health.Permit, m mood) {
 	})
 	w.at(start+ttft+rest, func() {
 		s.flight--
-		r := Result{Outcome: Answered, In: q.ask.In, Out: int(q.out)}
+		r := Result{Outcome: Answered, In: q.ask.In, Cached: int(cached), Out: int(q.out)}
 		if q.ask.Tools && s.tools != nil {
 			if r.Calls = 1; w.d.next() < s.tools(sent) {
 				r.BadCalls = 1
@@ -257,6 +284,13 @@ func (q *request) answer(s *site, t *Try, permit health.Permit, m mood) {
 		t.Done(r, w.time())
 		permit.Done(health.Success, 0, w.time())
 		s.served = append(s.served, sent)
+		if q.ask.Session != 0 {
+			if s.holds == nil {
+				s.holds = map[uint64]float64{}
+			}
+			s.holds[q.ask.Session] = float64(q.ask.In) + q.out
+		}
+		q.goesOn()
 	})
 }
 
