@@ -137,3 +137,35 @@ func (u Usage) Valid() bool {
 	}
 	return u.CachedTokens+u.CacheWriteTokens <= u.PromptTokens && u.ReasoningTokens <= u.CompletionTokens
 }
+
+// AppendDecimal appends d as its String method writes it, without allocations for numbers of up to 18 digits.
+func AppendDecimal(b []byte, d decimal.Decimal) []byte {
+	exp := int(d.Exponent())
+	if exp > 0 || exp < -18 || d.NumDigits() > 18 {
+		return append(b, d.String()...)
+	}
+	v := d.CoefficientInt64()
+	if v < 0 {
+		b, v = append(b, '-'), -v
+	}
+	for exp < 0 && v%10 == 0 { // no zeros at the end of the fraction
+		v, exp = v/10, exp+1
+	}
+	var digits [40]byte
+	s := strconv.AppendInt(digits[:0], v, 10)
+	if exp == 0 {
+		return append(b, s...)
+	}
+	whole := len(s) + exp // digits before the point
+	if whole > 0 {
+		b = append(b, s[:whole]...)
+		s = s[whole:]
+	} else {
+		b = append(b, '0')
+	}
+	b = append(b, '.')
+	for ; whole < 0; whole++ {
+		b = append(b, '0')
+	}
+	return append(b, s...)
+}

@@ -285,5 +285,5 @@ func appendInt(dst []byte, head string, n int64) []byte {
 }
 
 func appendDecimal(dst []byte, head string, d decimal.Decimal) []byte {
-	return append(append(dst, head...), d.String()...)
+	return hearth.AppendDecimal(append(dst, head...), d)
 }

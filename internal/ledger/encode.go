@@ -294,7 +294,7 @@ func (o *object) bill(b *hearth.Bill) {
 func (o *object) decimal(name string, d decimal.Decimal) {
 	o.name(name)
 	o.b = append(o.b, '"')
-	o.b = appendDecimal(o.b, d)
+	o.b = hearth.AppendDecimal(o.b, d)
 	o.b = append(o.b, '"')
 }
 
@@ -302,38 +302,6 @@ func (o *object) decimalIf(name string, d decimal.Decimal) {
 	if !d.IsZero() {
 		o.decimal(name, d)
 	}
-}
-
-// appendDecimal appends d as its String method writes it, without allocations for numbers of up to 18 digits.
-func appendDecimal(b []byte, d decimal.Decimal) []byte {
-	exp := int(d.Exponent())
-	if exp > 0 || exp < -18 || d.NumDigits() > 18 {
-		return append(b, d.String()...)
-	}
-	v := d.CoefficientInt64()
-	if v < 0 {
-		b, v = append(b, '-'), -v
-	}
-	for exp < 0 && v%10 == 0 { // no zeros at the end of the fraction
-		v, exp = v/10, exp+1
-	}
-	var digits [40]byte
-	s := strconv.AppendInt(digits[:0], v, 10)
-	if exp == 0 {
-		return append(b, s...)
-	}
-	whole := len(s) + exp // digits before the point
-	if whole > 0 {
-		b = append(b, s[:whole]...)
-		s = s[whole:]
-	} else {
-		b = append(b, '0')
-	}
-	b = append(b, '.')
-	for ; whole < 0; whole++ {
-		b = append(b, '0')
-	}
-	return append(b, s...)
 }
 
 // appendTime appends t in quotes as RFC 3339 with as many decimals as it needs.

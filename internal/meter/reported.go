@@ -84,4 +84,6 @@ func exactShare(cost hearth.Nano, list *hearth.Price, c tokens) hearth.Nano {
 }
 
 // factor turns amounts in the currency of a bill's list into what a caller pays.
-func factor(b *hearth.Bill) decimal.Decimal { return b.Rate.Mul(decimal.New(1, 0).Add(b.Margin)) }
+func factor(b *hearth.Bill) decimal.Decimal { return b.Rate.Mul(one.Add(b.Margin)) }
+
+var one = decimal.New(1, 0)

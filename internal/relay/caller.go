@@ -24,9 +24,8 @@ func namesFor(prefix string) headerNames {
 
 // winner names the endpoint that made the bytes of the answer.
 func (r *Relay) winner(w http.ResponseWriter, e *hearth.Endpoint) {
-	h := w.Header()
-	h[r.names.provider] = []string{headerSafe(e.Provider.Name)}
-	h[r.names.model] = []string{headerSafe(e.Model.ID)}
+	h, v := w.Header(), []string{headerSafe(e.Provider.Name), headerSafe(e.Model.ID)}
+	h[r.names.provider], h[r.names.model] = v[:1:1], v[1:]
 }
 
 // note tells the caller what was accepted and ignored.

@@ -109,7 +109,9 @@ func newRelay(o Options, p Parts, bodies *atomic.Int64, misses *sampler, overrun
 
 // Name gives a request its generation id and tells it to the caller, whatever becomes of the request.
 func (r *Relay) Name(w http.ResponseWriter) (id string) {
-	id = r.opt.IDPrefix + ulid.Make().String()
+	var text [ulid.EncodedSize]byte
+	_ = ulid.Make().MarshalTextTo(text[:]) // fails only where there is too little room
+	id = r.opt.IDPrefix + string(text[:])
 	v := []string{id}
 	h := w.Header()
 	h[r.names.generation], h["X-Generation-Id"] = v, v

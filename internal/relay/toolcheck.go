@@ -18,9 +18,11 @@ func (r *Relay) offers(x *exchange) {
 // router hears of the calls when that is done, and not by what is known at once. It is false where nobody takes them: then
 // what is known stands.
 func (r *Relay) judges(x *exchange, o *outcome, s routing.Sample) bool {
-	if s.Calls == 0 || x.routed.tools == nil {
-		return false
-	}
+	return s.Calls > 0 && x.routed.tools != nil && r.offer(x, o, s)
+}
+
+// offer is judges for an answer with calls.
+func (r *Relay) offer(x *exchange, o *outcome, s routing.Sample) bool {
 	made := x.stamp.Made()
 	if o.answer != nil {
 		made = o.answer.Made
