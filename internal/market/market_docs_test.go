@@ -30,10 +30,11 @@ const (
 	tablesTo    = "<!-- end of the tables -->\n"
 )
 
-// What the page tells of scenarios drawn at random: with a seed that no constant was chosen with.
+// What the page tells of scenarios drawn at random: with a seed that no constant was chosen with, and so many that the
+// means hardly depend on which ones were drawn.
 const (
-	pageSeed      = 8088
-	pageScenarios = 40
+	pageSeed      = 9300
+	pageScenarios = 120
 )
 
 // TestMarketDocs keeps the tables of docs/routing-results.md in step with the simulator and with the code that it drives.
@@ -151,8 +152,8 @@ func measured(t *testing.T) string {
 	one := play(Scenarios(Reporting), 1, 2, 3)
 	unpassed(&b, one)
 	comparisons(&b, plan, one)
-	fmt.Fprint(&b, "## The same scenarios, other worlds\n\nSeeds 4, 5 and 6: other endpoints, prices, failures and requests under the same names. ")
-	two := play(Scenarios(Reporting), 4, 5, 6)
+	fmt.Fprint(&b, "## The same scenarios, other worlds\n\nSeeds 31, 32 and 33: other endpoints, prices, failures and requests under the same names. ")
+	two := play(Scenarios(Reporting), 31, 32, 33)
 	unpassed(&b, two)
 	comparisons(&b, plan, two)
 	list := Drawn(pageSeed, pageScenarios)
