@@ -2,7 +2,6 @@ package routing
 
 import (
 	"cmp"
-	"math"
 	"reflect"
 	"slices"
 	"time"
@@ -121,12 +120,12 @@ func (r *Router) Restore(s State, now time.Time) {
 		}
 	}
 	for i := range s.Endpoints {
-		if e := ends[s.Endpoints[i].ID]; e != nil && sane(reflect.ValueOf(s.Endpoints[i].Learned)) {
+		if e := ends[s.Endpoints[i].ID]; e != nil && s.Endpoints[i].sane() {
 			r.restore(e, s.Endpoints[i].Learned, by)
 		}
 	}
 	for _, known := range s.Models {
-		if m := models[known.ID]; m != nil && sane(reflect.ValueOf(known)) {
+		if m := models[known.ID]; m != nil && known.sane() {
 			m.mu.Lock()
 			known.shift(by)
 			m.means, m.budget, m.premium = known.Means, known.Budget, known.Premium
@@ -134,7 +133,7 @@ func (r *Router) Restore(s State, now time.Time) {
 		}
 	}
 	for _, known := range s.Sessions {
-		if e := ends[known.Endpoint]; e != nil && sane(reflect.ValueOf(known)) {
+		if e := ends[known.Endpoint]; e != nil && known.sane() {
 			r.sessions.put(known.Key, session{e, known.At + by, known.Prefix, known.Out, known.Answers, known.Armed})
 		}
 	}
@@ -163,14 +162,40 @@ func (r *Router) restore(e *end, known estimate, by float64) {
 // saneMost bounds every number in a state: it is more than any sum of tokens or of seconds.
 const saneMost = 1e15
 
-// sane says whether all numbers in v can be those of a state.
-func sane(v reflect.Value) bool {
+// sane says whether all numbers can be those of an endpoint.
+func (s EndpointState) sane() bool {
+	amounts := s.Learned
+	for _, t := range amounts.times() {
+		*t = 0
+	}
+	for _, r := range []*slope{&amounts.TTFTSlope, &amounts.RestSlope} {
+		r.Y, r.XY = 0, 0 // faster than expected is less than 0
+	}
+	return bounded(reflect.ValueOf(s), -saneMost) && bounded(reflect.ValueOf(amounts), 0)
+}
+
+// sane says whether all numbers can be those of a model.
+func (m ModelState) sane() bool {
+	amounts := m
+	amounts.Budget, amounts.Means.At, amounts.Premium.Paid.At, amounts.Premium.Stepped = 0, 0, 0, 0
+	return bounded(reflect.ValueOf(m), -saneMost) && bounded(reflect.ValueOf(amounts), 0)
+}
+
+// sane says whether all numbers can be those of a session.
+func (s SessionState) sane() bool {
+	amounts := s
+	amounts.At = 0
+	return bounded(reflect.ValueOf(s), -saneMost) && bounded(reflect.ValueOf(amounts), 0)
+}
+
+// bounded says whether all numbers in v are from least to saneMost.
+func bounded(v reflect.Value, least float64) bool {
 	switch v.Kind() {
 	case reflect.Float64:
-		return math.Abs(v.Float()) <= saneMost // not if it is no number
+		return v.Float() >= least && v.Float() <= saneMost // not if it is no number
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if !sane(v.Field(i)) {
+			if !bounded(v.Field(i), least) {
 				return false
 			}
 		}
