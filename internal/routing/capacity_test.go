@@ -279,3 +279,31 @@ func TestQueueingSite(t *testing.T) {
 		t.Error("not so")
 	}
 }
+
+// What an endpoint would take if requests went by price alone is bounded more loosely by what was under way, in whole
+// requests, and follows the clock of the model's own value of time.
+func TestMixCap(t *testing.T) {
+	l := limit{Max: 20, Last: 100, Peak: 10, Faded: 400}
+	if at, mixed := l.at(400, 1, cycleMax), l.mixed(400, 1, cycleMax); !near(at, overPeak*10+1, 1e-9) || !near(mixed, mixOverPeak*10+mixMore, 1e-9) {
+		t.Errorf("%v, by price alone %v", at, mixed)
+	}
+	l.Peak = 100
+	for _, now := range []float64{100, 50} { // a clock that was set back is no time that has passed
+		if at, mixed := l.at(now, 1, cycleMax), l.mixed(now, 1, cycleMax); !near(at, 18, 1e-9) || !near(mixed, 18, 1e-9) {
+			t.Errorf("at %v: %v, by price alone %v", now, at, mixed)
+		}
+	}
+	for kappa, want := range map[float64]float64{0.1: 7, 3: 6} {
+		b := bazaarOf(t, same(2)...)
+		b.Router = NewRouter(b.cat, Options{Kappa: kappa}, b.now)
+		b.warm()
+		e, now := b.markets[0].ends[0], b.secs(b.now)
+		e.mu.Lock()
+		e.estimate.Limit = limit{Max: 7, Last: now - 30, Peak: 4, Faded: now}
+		e.mu.Unlock()
+		b.Router.refresh(b.markets[0], b.now)
+		if r := b.markets[0].view.Load().rows[0]; r.mixCap != want || r.cap != 5 {
+			t.Errorf("kappa %v: %v, by price alone %v, want %v", kappa, r.cap, r.mixCap, want)
+		}
+	}
+}

@@ -116,10 +116,34 @@ func TestTolls(t *testing.T) {
 		k.ends[i].mu.Unlock()
 	}
 	k.collect(w.now)
-	if got := k.tests(&Options{}); !near(got, 0.03*6*600/3, 1) {
+	if got := k.tests(&Options{}); !near(got, 0.03*6*600/3, 0.01) {
 		t.Errorf("%v tests at six requests a second", got)
 	}
 	if got := k.tests(&Options{Explore: -1}); got != 0 {
 		t.Errorf("%v tests where nothing is explored", got)
+	}
+}
+
+// The tolls are those of the view that serves: who costs a multiple of the best counts as more than one try in it.
+func TestTolls_InForce(t *testing.T) {
+	b := bazaarOf(t, offer{in: 100, out: 300}, offer{in: 1, out: 3})
+	b.warm()
+	rows := b.markets[0].view.Load().rows
+	if rows[1].toll != 1 || !(rows[0].toll > 1.5 && rows[0].toll <= exploreDear) {
+		t.Errorf("counted as %v and %v", rows[0].toll, rows[1].toll)
+	}
+}
+
+// Tries that were counted as many put the budget into debt, but never so deep that nothing is tried for long.
+func TestExplorationDebt(t *testing.T) {
+	b := bazaarOf(t, same(2)...)
+	m := b.markets[0].model
+	m.explored.Add(1000 * 1000)
+	if b.Router.refresh(b.markets[0], b.now); m.budget != -budgetMost {
+		t.Errorf("a budget of %v", m.budget)
+	}
+	m.firsts.Add(1000 * 1000)
+	if b.Router.refresh(b.markets[0], b.now); m.budget != budgetMost {
+		t.Errorf("a budget of %v", m.budget)
 	}
 }

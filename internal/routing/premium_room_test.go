@@ -120,3 +120,47 @@ func TestPremium_MixOfASession(t *testing.T) {
 		t.Errorf("paid %v, in the mix %v; want %v and %v", part, of, warm, (warm+cold)/2)
 	}
 }
+
+// In the mix a request is under way until its last token, not its first.
+func TestPremium_UnderWay(t *testing.T) {
+	m := priceMix{{flight: 8}}
+	v := &view{out: 100, rows: []row{{mixCap: 9, levels: levels{slowTTFT: 1, slowDecode: 0.09}}}}
+	if m.send([]lot{{price: 1}}, v, 10, 0, 1); !near(m[0].flight, 8/math.E+1, 1e-9) {
+		t.Errorf("%v under way", m[0].flight)
+	}
+	if _, ok := m.send([]lot{{price: 1e-90, saved: 1e-91}}, v, 10, 0, 1); ok {
+		t.Error("prices whose squares are no numbers have a mix")
+	}
+}
+
+// Every request is drawn anew in the mix, once: what is tried again after a failure is neither paid nor drawn.
+func TestPremium_Draws(t *testing.T) {
+	b := bazaarOf(t, offer{in: 1, out: 3}, offer{in: 2, out: 6})
+	b.edit(func(v *view) { v.rows[0].mixCap, v.rows[1].mixCap, v.rows[0].errors, v.rows[1].errors = 1e6, 1e6, 0, 0 })
+	for range 1000 {
+		a := b.ask()
+		try := b.Begin(&a, 0, Share, b.now)
+		try.Done(Result{Outcome: Unjudged}, b.now)
+	}
+	k := b.markets[0]
+	if first, second := k.mix[0].flight, k.mix[1].flight; first+second < 990 || second < 150 || second > 250 { // one in five
+		t.Errorf("%v and %v under way", first, second)
+	}
+	before, drawn := k.model.premium.Paid, k.mix[0].flight+k.mix[1].flight
+	a := b.ask()
+	try := b.Begin(&a, 1, Retry, b.now)
+	try.Done(Result{Outcome: Unjudged}, b.now)
+	if after := k.model.premium.Paid; after != before || k.mix[0].flight+k.mix[1].flight != drawn {
+		t.Errorf("%+v, before the retry %+v", after, before)
+	}
+}
+
+// The ceiling that holds where none is set is the documented one.
+func TestPremium_Bound(t *testing.T) {
+	o := Options{MaxPremiums: map[string]float64{"m/own": 0.2, "m/none": -1}}
+	for model, want := range map[string]float64{"m/m": 0.05, "m/own": 0.2, "m/none": 0} {
+		if got := o.bound(model); got != want {
+			t.Errorf("%s: %v, want %v", model, got, want)
+		}
+	}
+}

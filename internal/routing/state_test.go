@@ -91,9 +91,10 @@ func TestState(t *testing.T) {
 func TestState_Nonsense(t *testing.T) {
 	old := lived(t)
 	for name, spoil := range map[string]func(*State){
-		"not a number": func(s *State) { s.Endpoints[1].Learned.Fast.Errors = math.NaN(); s.Models[0].Budget = math.NaN() },
-		"endless":      func(s *State) { s.Endpoints[1].Learned.Limit.Max = math.Inf(1); s.Models[0].Means.In = math.Inf(-1) },
-		"far too much": func(s *State) { s.Endpoints[1].Learned.Slow.Tokens = 1e300; s.Models[0].Means.Out = 1e16 },
+		"not a number":   func(s *State) { s.Endpoints[1].Learned.Fast.Errors = math.NaN(); s.Models[0].Budget = math.NaN() },
+		"endless":        func(s *State) { s.Endpoints[1].Learned.Limit.Max = math.Inf(1); s.Models[0].Means.In = math.Inf(-1) },
+		"far too little": func(s *State) { s.Endpoints[1].Learned.Slow.Tokens = -1e16; s.Models[0].Means.Out = -1e16 },
+		"far too much":   func(s *State) { s.Endpoints[1].Learned.Slow.Tokens = 1e300; s.Models[0].Means.Out = 1e16 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := old.State(old.now)
@@ -113,7 +114,30 @@ func TestState_Nonsense(t *testing.T) {
 		if r.Restore(s, old.now); r.markets[0].view.Load().rows[1].fresh {
 			t.Error("left out")
 		}
+		if e := r.markets[0].ends[1]; e.sent.Load() > r.nanos(old.now) || e.Slow.At > r.secs(old.now) {
+			t.Errorf("last tried at %v of %v", e.sent.Load(), r.nanos(old.now))
+		}
 	})
+}
+
+// What is left to explore with, and the value of time in force, outlive the program; so does when that moved last.
+func TestState_Model(t *testing.T) {
+	old := lived(t)
+	was := old.markets[0].model
+	was.budget, was.premium.Kappa, was.premium.Most = -2.5, 0.5, 0.7
+	was.premium.Stepped = old.secs(old.now) - 3
+	later := old.now.Add(time.Minute)
+	r := NewRouter(old.cat, Options{Kappa: 0.7}, later.Add(-10*time.Second))
+	s := old.State(old.now)
+	is := r.markets[0].model
+	if r.Restore(s, later); is.budget != -2.5 || !(is.premium.Kappa > 0 && is.premium.Kappa < 0.7) {
+		t.Errorf("budget %v, value of time %v", is.budget, is.premium.Kappa)
+	}
+	moved := s.Models[0]
+	by := r.secs(later) - later.Sub(old.now).Seconds()
+	if moved.shift(by); !near(moved.Premium.Stepped, by-3, 1e-9) || !near(moved.Premium.Paid.At, s.Models[0].Premium.Paid.At+by, 1e-9) {
+		t.Errorf("%+v, shifted by %v", moved.Premium, by)
+	}
 }
 
 // Every field that holds a time is moved when a state moves to another clock.
