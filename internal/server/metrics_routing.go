@@ -15,7 +15,7 @@ func external(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	routingCost     = external("hearth_routing_cost", "Routing cost of an external endpoint by its terms, for a request of mean size and per good answer, in the billing currency: price, wait (for the first token), decode (for the rest), failed (tries and rate limits) and quality (broken tool calls; for requests with tools). Their sum is what a tier is ordered by.", "term")
+	routingCost     = external("hearth_routing_cost", "Routing cost of an external endpoint by its terms, for a request of mean size and per good answer, in the billing currency: price, wait (for the first token), decode (for the rest), failed (tries and rate limits) and quality (broken tool calls; for requests with tools). Their sum is what a tier is ordered by, but for requests that open a conversation: what caches save in its later turns is not in it.", "term")
 	routingShare    = external("hearth_routing_share", "How likely the endpoint has the first place of its tier, 0 to 1, for a request of mean size that belongs to no conversation; 0 while it is not tried (hearth_endpoint_out) or disabled.")
 	routingInflight = external("hearth_routing_requests_in_flight", "Requests under way at the endpoint.")
 	routingCap      = external("hearth_routing_cap", "Requests under way that the endpoint takes, learned from its rate limits; +Inf = none is known.")
